@@ -1,0 +1,42 @@
+# The front door. `make up` and `make test` do the whole set-up themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := venv
+.PHONY: venv dev up test check test-real bench lock clean
+
+venv: .venv/.installed          ## .venv with the gpuaas command
+dev: .venv/.installed-dev       ## ... and what tests and checks need
+
+.venv/.installed: pyproject.toml requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed requirements-dev.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.lock
+	@touch $@
+
+up: venv                        ## the control plane, in the foreground
+	@$(BIN)/gpuaas up
+
+test: dev                       ## every test that needs no cluster
+	@$(BIN)/python -m pytest -q -m "not real"
+
+check: dev                      ## style, types, import contracts
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+test-real: dev                  ## the same scripts against the real Kubernetes and against ours (needs Go)
+	@$(BIN)/python -m tests.real build && $(BIN)/python -m pytest -q tests/real
+
+bench: dev                      ## figures and ratios
+	@$(BIN)/python -m bench
+
+lock: dev                       ## resolve the dependencies anew
+	@$(BIN)/python -m pip install -q uv
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --upgrade pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --upgrade -c requirements.lock pyproject.toml --group dev -o requirements-dev.lock
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache
