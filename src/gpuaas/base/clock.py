@@ -72,7 +72,7 @@ _cached_text = ""
 
 def rfc3339(seconds: float) -> str:
     """`2026-01-01T00:00:00Z`: Kubernetes' metav1.Time. The last second's text is kept: writes come in bursts."""
-    global _cached_second, _cached_text  # noqa: PLW0603 - a one-entry cache, right whichever thread filled it
+    global _cached_second, _cached_text
     whole = int(seconds)
     if whole == _cached_second:
         return _cached_text

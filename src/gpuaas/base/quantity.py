@@ -63,7 +63,7 @@ def from_milli(thousandths: int, family: str = "decimal") -> Quantity:
     return Quantity(thousandths * 1_000_000, family)
 
 
-def parse_quantity(text: str | int | float) -> Quantity:
+def parse_quantity(text: str | float) -> Quantity:
     """Reads a quantity; raises ValueError with Kubernetes' words for what is none."""
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise ValueError(INVALID_MESSAGE)
