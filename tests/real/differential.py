@@ -1,0 +1,82 @@
+"""One differential run: the same cases against two sides, both at once, judged as they finish."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.real import script, wire
+from tests.real.judge import Difference, Judge
+from tests.real.script import Outcome
+from tests.real.sides import Side
+
+NAMESPACE_SECONDS = 10.0
+# A namespace is furnished by controllers; a case that lists it must not race with them.
+FURNITURE = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
+
+Run = Callable[[Side], list[Outcome]]
+
+
+def kubectl_cases(kubectl: Path, homes: Path, only: str) -> Iterator[tuple[str, Run]]:
+    for case in script.load():
+        if selected(case.name, only):
+            yield case.name, _kubectl_run(case, kubectl, homes)
+
+
+def wire_cases(only: str) -> Iterator[tuple[str, Run]]:
+    for name, body in wire.load().items():
+        if selected(name, only):
+            yield name, _wire_run(name, body)
+
+
+def selected(name: str, only: str) -> bool:
+    return not only or any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in only.split(","))
+
+
+def compare(cases: Iterable[tuple[str, Run]], sides: Sequence[Side], judge: Judge) -> Iterator[list[Difference]]:
+    """Yields the unlisted differences of each case, in order. The two sides work at the same time, each in order."""
+    with ThreadPoolExecutor(len(sides)) as pool:
+        for name, run in cases:
+            left, right = pool.map(lambda side, run=run, name=name: _in_namespace(side, name, run), sides)
+            yield judge.compare(name, left, right)
+
+
+def _kubectl_run(case: script.Case, kubectl: Path, homes: Path) -> Run:
+    def run(side: Side) -> list[Outcome]:
+        home = homes / f"{side.name}-{kubectl.parent.name}"
+        home.mkdir(exist_ok=True)
+        return script.run(case, side, kubectl, home)
+
+    return run
+
+
+def _wire_run(name: str, body: wire.Body) -> Run:
+    def run(side: Side) -> list[Outcome]:
+        recorder = wire.Wire(side, name)
+        body(recorder)
+        return recorder.outcomes
+
+    return run
+
+
+def _in_namespace(side: Side, name: str, run: Run) -> list[Outcome]:
+    body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    made = side.send("POST", "/api/v1/namespaces", body, {"Content-Type": "application/json"})
+    deadline = time.monotonic() + NAMESPACE_SECONDS
+    for thing in FURNITURE:
+        while side.send("GET", f"/api/v1/namespaces/{name}/{thing}").status != 200 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    try:
+        outcomes = run(side)
+    finally:
+        side.send("DELETE", f"/api/v1/namespaces/{name}")
+    return [Outcome("(make the namespace)", {"status": str(made.status)}), *outcomes]
+
+
+def temporary_homes() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="gpuaas-homes-")

@@ -1,0 +1,130 @@
+"""Compares what two sides gave, step by step, and holds the one list of differences that may stay.
+
+`differences.toml` names each with its reason: `step` is a pattern over `case: step` (`*` stands for anything); `lines`,
+when given, is a regular expression, and only lines that match it may differ. A difference that is not listed is a
+failure; a listed one that no longer shows is reported, so that the list stays true.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.real.script import Outcome
+
+LIST = Path(__file__).with_name("differences.toml")
+MISSING = "(no such step: the case ended earlier)"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A difference that stays, and why."""
+
+    step: str
+    reason: str
+    title: str
+    lines: str | None = None
+
+    def covers(self, step: str, left: str, right: str) -> bool:
+        if not fnmatch.fnmatchcase(step, self.step.replace("[", "[[]")):
+            return False
+        return self.lines is None or self._rest(left) == self._rest(right)
+
+    def _rest(self, text: str) -> list[str]:
+        return [line for line in text.splitlines() if not re.search(self.lines or "", line)]
+
+
+@dataclass(frozen=True)
+class Difference:
+    case: str
+    step: str
+    part: str
+    left: str
+    right: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.case}: {self.step}"
+
+
+@dataclass
+class Judge:
+    """Collects the verdicts of a run."""
+
+    listed: Sequence[Listed] = ()
+    steps: int = 0
+    unlisted: list[Difference] = field(default_factory=list)
+    used: set[Listed] = field(default_factory=set)
+
+    def compare(self, case: str, left: Sequence[Outcome], right: Sequence[Outcome]) -> list[Difference]:
+        """The unlisted differences of one case."""
+        found = [
+            difference
+            for difference in _differences(case, left, right)
+            if not self._is_listed(difference)
+        ]
+        self.steps += len(left)
+        self.unlisted.extend(found)
+        return found
+
+    @property
+    def stale(self) -> list[Listed]:
+        return [entry for entry in self.listed if entry not in self.used]
+
+    def _is_listed(self, difference: Difference) -> bool:
+        for entry in self.listed:
+            if entry.covers(difference.name, difference.left, difference.right):
+                self.used.add(entry)
+                return True
+        return False
+
+
+def load(file: Path = LIST) -> list[Listed]:
+    return [Listed(**entry) for entry in tomllib.loads(file.read_text()).get("difference", [])]
+
+
+def page(entries: Iterable[Listed]) -> str:
+    """The list as the page people read: one paragraph for each difference."""
+    titles = {entry.title: entry.reason for entry in entries}
+    return "\n".join(f"- **{title}**: {reason.strip()}" for title, reason in titles.items())
+
+
+def render(difference: Difference, names: tuple[str, str] = ("real", "ours")) -> str:
+    """The two texts laid together: common lines once, the others marked by the side that has them."""
+    width = max(len(name) for name in names)
+    marks = {"- ": names[0], "+ ": names[1], "  ": ""}
+    lines = [f"{difference.case}", f"  $ {difference.step}", f"  {difference.part}:"]
+    compared = list(difflib.ndiff(difference.left.splitlines(), difference.right.splitlines()))
+    for line in _around_changes([line for line in compared if not line.startswith("? ")]):
+        lines.append(f"    {marks.get(line[:2], ''):>{width}} | {line[2:]}")
+    return "\n".join(lines)
+
+
+def _differences(case: str, left: Sequence[Outcome], right: Sequence[Outcome]) -> Iterable[Difference]:
+    for index in range(max(len(left), len(right))):
+        mine = left[index] if index < len(left) else None
+        other = right[index] if index < len(right) else None
+        step = (mine or other or left[0]).step
+        mine_parts = mine.parts if mine else {"step": MISSING}
+        other_parts = other.parts if other else {"step": MISSING}
+        for part in {**mine_parts, **other_parts}:
+            texts = mine_parts.get(part, ""), other_parts.get(part, "")
+            if texts[0] != texts[1]:
+                yield Difference(case, step, part, *texts)
+
+
+def _around_changes(lines: list[str], context: int = 3) -> list[str]:
+    changed = [index for index, line in enumerate(lines) if not line.startswith("  ")]
+    keep = {near for index in changed for near in range(index - context, index + context + 1)}
+    shown: list[str] = []
+    for index, line in enumerate(lines):
+        if index in keep:
+            shown.append(line)
+        elif shown and shown[-1] != "  ...":
+            shown.append("  ...")
+    return shown

@@ -1,0 +1,97 @@
+"""What two right servers may print differently is made alike: uids, times, revisions, generated names, addresses.
+
+Identity is kept where it means something: the first uid seen in a case becomes `<uid-1>` wherever it comes again, so an
+owner reference to the wrong object is still a difference; a revision that changes without a write is one too. Nothing
+else is forgiven here: a difference that stays belongs into `differences.toml`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+# Names made by a server end in five characters of this alphabet, which has no vowels (so that no words come out).
+GENERATED = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
+
+_UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_REVISION = re.compile(r'(resourceVersion"?: *"|Resource Version: +|resourceVersion=)(\d+)')
+_SERVICE_ADDRESS = re.compile(r"\b10\.0\.\d{1,3}\.\d{1,3}\b")
+
+_PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.MULTILINE), replacement)
+    for pattern, replacement in (
+        (r"\bey[\w-]{10,}\.ey[\w-]{10,}\.[\w-]{10,}", "<jwt>"),
+        (r"-----BEGIN [A-Z ]+-----(?:.|\n)+?-----END [A-Z ]+-----", "<pem>"),
+        (r"\bLS0tLS1CRUdJTi[\w+/=]+", "<pem>"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", "<time>"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}", "<time>"),
+        (r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d (?:[+-]\d{4}|\w+)", "<time>"),
+        # An age stands alone in its column.
+        (r"(?:(?<=  )|^)(?:\d+[ydhms]){1,2}(?=  |$| \(x)", "<age>"),
+        (r"(?<= over )(?:\d+[ydhms]){1,2}(?=\))", "<age>"),
+        (r"(?<=[a-z0-9]-)" + GENERATED + r"\b", "<generated>"),
+        (r"(LIVE|MERGED)-\d+", r"\1-<n>"),
+        (r"kubectl-edit-\d+", "kubectl-edit-<n>"),
+        (r"(\"?nodePort\"?: )\d{5}", r"\1<port>"),
+        (r"(healthCheckNodePort\"?: )\d{5}", r"\1<port>"),
+        (r"\b(\d+):3\d{4}/(TCP|UDP)", r"\1:<port>/\2"),
+        (r"(NodePort: .*) 3\d{4}/", r"\1 <port>/"),
+        (r"(\"continue\": \")[^\"]+", r"\1<continue>"),
+        # Column widths follow the widest cell, which may be an age or an address.
+        (r"(?<=\S) {2,}", "  "),
+    )
+)
+
+
+class Normaliser:
+    """One per case and side: it remembers which uid and which revision was which."""
+
+    def __init__(self, replacements: dict[str, str]) -> None:
+        # The longest first: a server's address contains its host.
+        self._literal = sorted(replacements.items(), key=lambda pair: -len(pair[0]))
+        self._uids: dict[str, str] = {}
+        self._revisions: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
+
+    def text(self, text: str) -> str:
+        for literal, replacement in self._literal:
+            text = text.replace(literal, replacement)
+        text = _UID.sub(self._numbered(self._uids, "uid"), text)
+        text = _REVISION.sub(self._revision, text)
+        text = _SERVICE_ADDRESS.sub(self._numbered(self._addresses, "address"), text)
+        for pattern, replacement in _PLAIN:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def body(self, body: bytes) -> str:
+        """A JSON body as sorted lines, anything else as text; a list's own revision moves with every other write."""
+        try:
+            value = json.loads(body)
+        except ValueError:
+            return self.text(body.decode(errors="replace"))
+        return self.value(value)
+
+    def value(self, value: Any) -> str:
+        return self.text(json.dumps(_without_list_revision(value), indent=1, sort_keys=True))
+
+    def _numbered(self, seen: dict[str, str], word: str) -> Callable[[re.Match[str]], str]:
+        return lambda match: seen.setdefault(match[0], f"<{word}-{len(seen) + 1}>")
+
+    def _revision(self, match: re.Match[str]) -> str:
+        # "0" and small made-up revisions are words of the protocol, not positions in the log.
+        if len(match[2]) < 2:
+            return match[0]
+        return match[1] + self._revisions.setdefault(match[2], f"<revision-{len(self._revisions) + 1}>")
+
+
+def _without_list_revision(value: Any) -> Any:
+    if not isinstance(value, dict) or "metadata" not in value:
+        return value
+    if "items" not in value and not str(value.get("kind", "")).endswith(("List", "Table")):
+        return value
+    metadata = dict(value["metadata"])
+    if metadata.get("resourceVersion"):
+        metadata["resourceVersion"] = "<list revision>"
+    return value | {"metadata": metadata}

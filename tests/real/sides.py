@@ -1,0 +1,154 @@
+"""Two servers in one shape: where a side's kubeconfig is, and plain HTTP to it.
+
+`real_side` and `our_side` start a server and stop it; everything above sees only `Side`. The HTTP here is deliberately
+bare (the standard library, no retries, no redirects, headers as given), because what a server answers is what is
+compared.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from tests.real.plane import RealControlPlane
+
+TIMEOUT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Side:
+    """One of the two servers that are compared."""
+
+    name: str
+    kubeconfig: Path
+    url: str = field(init=False)
+    _token: str = field(init=False)
+    _tls: ssl.SSLContext = field(init=False)
+    _connection: http.client.HTTPSConnection | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        self.url = cluster["server"].rstrip("/")
+        self._token = user["token"]
+        if "certificate-authority-data" in cluster:
+            authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        else:
+            authority = (self.kubeconfig.parent / cluster["certificate-authority"]).read_text()
+        self._tls = ssl.create_default_context(cadata=authority)
+
+    def kubeconfig_for(self, namespace: str) -> str:
+        """The side's kubeconfig with another default namespace, its files named in full."""
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        _named(config["contexts"], config["current-context"])["context"]["namespace"] = namespace
+        return yaml.safe_dump(config)
+
+    def send(
+        self, method: str, path: str, body: bytes | str | None = None, headers: dict[str, str] | None = None
+    ) -> Response:
+        """One request on the side's kept connection; `Authorization` is added unless `headers` has one."""
+        if self._connection is None:
+            self._connection = self.connect()
+        try:
+            return self._exchange(self._connection, method, path, body, headers)
+        except (http.client.HTTPException, OSError):
+            # The server may have closed a kept connection; one new one, and then the failure counts.
+            self.close()
+            self._connection = self.connect()
+            return self._exchange(self._connection, method, path, body, headers)
+
+    def connect(self) -> http.client.HTTPSConnection:
+        address = urlsplit(self.url)
+        return http.client.HTTPSConnection(
+            address.hostname or "", address.port, context=self._tls, timeout=TIMEOUT_SECONDS
+        )
+
+    def stream(self, path: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+        """A response to be read piece by piece; closing it closes its own connection."""
+        connection = self.connect()
+        connection.request("GET", self._path(path), headers=self._headers(headers))
+        response = connection.getresponse()
+        # http.client hands the socket over to a response that closes it, when the connection itself lets go.
+        response.headers["Connection"] = "close"
+        return response
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPSConnection,
+        method: str,
+        path: str,
+        body: bytes | str | None,
+        headers: dict[str, str] | None,
+    ) -> Response:
+        data = body.encode() if isinstance(body, str) else body
+        connection.request(method, self._path(path), body=data, headers=self._headers(headers))
+        answer = connection.getresponse()
+        return Response(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+    def _path(self, path: str) -> str:
+        return urlsplit(self.url).path + path
+
+    def _headers(self, headers: dict[str, str] | None) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._token}", "Accept": "application/json"} | (headers or {})
+
+
+@contextlib.contextmanager
+def real_side(name: str = "real") -> Iterator[Side]:
+    with RealControlPlane() as plane:
+        side = Side(name, plane.kubeconfig)
+        try:
+            yield side
+        finally:
+            side.close()
+
+
+@contextlib.contextmanager
+def our_side(name: str = "ours") -> Iterator[Side]:
+    """Our own control plane, started by the command people use, in a home of its own."""
+    gpuaas = Path(sys.executable).parent / "gpuaas"
+    with tempfile.TemporaryDirectory(prefix="gpuaas-home-") as home:
+        environment = os.environ | {"GPUAAS_HOME": home}
+        subprocess.run([gpuaas, "up", "-d"], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        try:
+            side = Side(name, Path(home) / "kubeconfig")
+            try:
+                yield side
+            finally:
+                side.close()
+        finally:
+            subprocess.run([gpuaas, "down"], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(entry for entry in entries if entry["name"] == name)
