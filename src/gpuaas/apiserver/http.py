@@ -1,0 +1,361 @@
+"""HTTP/1.1 on an asyncio protocol: requests in, responses and streams out, nothing of Kubernetes.
+
+Below ASGI because it is the hot path of the product (measured: three times the gets, docs/adr/0002), and because it
+gives the handler the peer's certificate. A handler is a plain function; it answers with a `Response`, a `Stream`, or an
+awaitable of one, so that what needs no waiting costs no task. Requests of one connection are answered in order.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+import httptools
+
+MAX_BODY: Final = 3 * 1024 * 1024
+MAX_HEADERS: Final = 64 * 1024
+SLOW_READER: Final = 64 * 1024 * 1024  # bytes waiting for one stream's client; more and it is cut off
+
+JSON: Final = b"application/json"
+_REASONS = {
+    200: b"OK", 201: b"Created", 202: b"Accepted", 204: b"No Content", 301: b"Moved Permanently", 302: b"Found",
+    304: b"Not Modified", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
+    405: b"Method Not Allowed", 406: b"Not Acceptable", 408: b"Request Timeout", 409: b"Conflict", 410: b"Gone",
+    411: b"Length Required", 413: b"Request Entity Too Large", 415: b"Unsupported Media Type",
+    422: b"Unprocessable Entity", 429: b"Too Many Requests", 431: b"Request Header Fields Too Large",
+    500: b"Internal Server Error", 501: b"Not Implemented", 503: b"Service Unavailable", 504: b"Gateway Timeout",
+}  # fmt: skip
+_STATUS_LINES = {code: b"HTTP/1.1 %d %s\r\n" % (code, reason) for code, reason in _REASONS.items()}
+
+
+class Request:
+    __slots__ = ("body", "headers", "method", "path", "peer", "query", "too_large", "transport")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.method = ""
+        self.path = ""
+        self.query = ""
+        self.headers: dict[bytes, bytes] = {}
+        self.body = b""
+        self.too_large = False
+        self.transport = transport
+        self.peer: Any = None
+
+    def header(self, name: bytes) -> str:
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def peer_certificate(self) -> bytes | None:
+        """DER of the verified client certificate, if the client showed one."""
+        connection = cast("ssl.SSLObject | None", self.transport.get_extra_info("ssl_object"))
+        return connection.getpeercert(binary_form=True) if connection is not None else None
+
+
+class Response:
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self, status: int, body: bytes, content_type: bytes = JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+
+
+class Stream:
+    """A response without an end of its own: `start` gets a writer and returns what to call when the client has gone."""
+
+    __slots__ = ("content_type", "headers", "start", "status")
+
+    def __init__(
+        self,
+        start: "Callable[[StreamWriter], Callable[[], None]]",
+        content_type: bytes = JSON,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        self.status = 200
+        self.start = start
+        self.content_type = content_type
+        self.headers = headers
+
+
+Answer = Response | Stream
+Handler = Callable[[Request], Answer | Awaitable[Answer]]
+
+
+class StreamWriter:
+    """The open end of a stream: chunks in, `close` ends it properly."""
+
+    __slots__ = ("_connection", "closed")
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        if self.closed or not data:
+            return
+        transport = self._connection.transport
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        if transport.get_write_buffer_size() > SLOW_READER:
+            self._connection.abort()
+
+    def backlog(self) -> int:
+        return self._connection.transport.get_write_buffer_size()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._connection.end_stream()
+
+
+class Connection(asyncio.Protocol):
+    """One client. Parses what arrives, hands over whole requests one at a time, and writes the answers."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, handler: Handler, connections: "set[Connection]") -> None:
+        self._handler = handler
+        self._connections = connections
+        self._parser = httptools.HttpRequestParser(self)
+        self._request: Request | None = None
+        self._url = b""
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._header_bytes = 0
+        self._waiting: deque[tuple[Request, bool]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._busy = False
+        self._keep_alive = True
+        self._stream: StreamWriter | None = None
+        self._on_gone: Callable[[], None] | None = None
+        self.last_active = 0.0
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        self._drop_stream()
+        if self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(400, b"upgrades are not offered on this path")
+        except httptools.HttpParserError:
+            self._refuse(400, b"not a valid HTTP/1.1 request")
+
+    def eof_received(self) -> bool:
+        return False
+
+    # What httptools calls.
+
+    def on_message_begin(self) -> None:
+        self._request = Request(self.transport)
+        self._url = b""
+        self._chunks = []
+        self._size = self._header_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+        self._count_header(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        request = self._request
+        if request is None:
+            return
+        name = name.lower()
+        known = request.headers.get(name)
+        request.headers[name] = value if known is None else known + b"\n" + value  # repeated headers, kept apart
+        self._count_header(len(name) + len(value))
+
+    def on_headers_complete(self) -> None:
+        request = self._request
+        if request is None:
+            return
+        if request.headers.get(b"expect", b"").lower() == b"100-continue":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        self._size += len(body)
+        if self._size > MAX_BODY:
+            if self._request is not None:
+                self._request.too_large = True
+            self._chunks = []
+            if self._size > 8 * MAX_BODY:
+                self.abort()
+            return
+        self._chunks.append(body)
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if request is None:
+            return
+        self._request = None
+        request.method = self._parser.get_method().decode("latin-1")
+        request.path, request.query = _split_target(self._url)
+        request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        self._chunks = []
+        keep_alive = self._parser.should_keep_alive()
+        if self._busy:
+            self._waiting.append((request, keep_alive))
+            if len(self._waiting) > 64:
+                self.transport.pause_reading()
+        else:
+            self._answer(request, keep_alive)
+
+    # Answering.
+
+    def _answer(self, request: Request, keep_alive: bool) -> None:
+        self._busy = True
+        self._keep_alive = keep_alive
+        answer = self._handler(request)
+        if isinstance(answer, Response | Stream):
+            self._send(answer)
+        else:
+            self._task = asyncio.ensure_future(self._wait(answer))
+
+    async def _wait(self, answer: Awaitable[Answer]) -> None:
+        result = await answer
+        self._task = None
+        self._send(result)
+
+    def _send(self, answer: Answer) -> None:
+        if self.transport.is_closing():
+            self._busy = False
+            return
+        if isinstance(answer, Response):
+            head = _head(answer, self._keep_alive)
+            if len(answer.body) < 65_536:
+                self.transport.write(head + answer.body)
+            else:  # joining would copy megabytes
+                self.transport.write(head)
+                self.transport.write(answer.body)
+            self._next()
+            return
+        self.transport.write(_stream_head(answer))
+        writer = self._stream = StreamWriter(self)
+        self._on_gone = answer.start(writer)
+        if writer.closed:  # it had nothing to wait for
+            self._drop_stream()
+
+    def end_stream(self) -> None:
+        """The stream said all it had to say; the connection may serve the next request."""
+        self._drop_stream()
+        if not self.transport.is_closing():
+            self.transport.write(b"0\r\n\r\n")
+            self._next()
+
+    def _drop_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.closed = True
+        gone, self._on_gone = self._on_gone, None
+        if gone is not None:
+            gone()
+
+    def _next(self) -> None:
+        self._busy = False
+        if not self._keep_alive:
+            self.transport.close()
+        elif self._waiting:
+            request, keep_alive = self._waiting.popleft()
+            self.transport.resume_reading()
+            # Not directly: a long pipeline must not become a deep stack.
+            asyncio.get_running_loop().call_soon(self._answer, request, keep_alive)
+            self._busy = True
+
+    def _refuse(self, status: int, text: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_head(Response(status, text, b"text/plain"), False) + text)
+            self.transport.close()
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADERS:
+            self._request = None
+            self._refuse(431, b"request headers too large")
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def shut_down(self) -> None:
+        """Ends streams at once; a request under way is given the time its handler takes."""
+        if self._stream is not None:
+            self._keep_alive = False
+            self._stream.close()
+        elif self._busy:
+            self._keep_alive = False
+        else:
+            self.transport.close()
+
+
+def _split_target(url: bytes) -> tuple[str, str]:
+    text = url.decode("latin-1")
+    path, _, query = text.partition("?")
+    if path.startswith(("http://", "https://")):  # the absolute form proxies send
+        path = "/" + path.split("/", 3)[3] if path.count("/") > 2 else "/"
+    return (unquote(path) if "%" in path else path), query
+
+
+def _head(response: Response, keep_alive: bool) -> bytes:
+    lines = [
+        _STATUS_LINES[response.status],
+        b"content-type: ",
+        response.content_type,
+        b"\r\ncontent-length: %d\r\n" % len(response.body),
+    ]
+    lines.extend(b"%b: %b\r\n" % header for header in response.headers)
+    lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
+    return b"".join(lines)
+
+
+def _stream_head(stream: Stream) -> bytes:
+    lines = [
+        _STATUS_LINES[stream.status],
+        b"content-type: ",
+        stream.content_type,
+        b"\r\ntransfer-encoding: chunked\r\n",
+    ]
+    lines.extend(b"%b: %b\r\n" % header for header in stream.headers)
+    lines.append(b"\r\n")
+    return b"".join(lines)
+
+
+class Listener:
+    """An open port and its connections; `stop` ends them within the grace given."""
+
+    def __init__(self, server: asyncio.Server, connections: set[Connection]) -> None:
+        self._server = server
+        self._connections = connections
+
+    @property
+    def port(self) -> int:
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self, grace: float = 1.0) -> None:
+        self._server.close()
+        for connection in tuple(self._connections):
+            connection.shut_down()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        while self._connections and loop.time() < deadline:  # noqa: ASYNC110 - once, at the very end
+            await asyncio.sleep(0.005)
+        for connection in tuple(self._connections):
+            connection.abort()
+
+
+async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
+    connections: set[Connection] = set()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(handler, connections), host, port, ssl=tls, backlog=1024, reuse_address=True
+    )
+    return Listener(server, connections)

@@ -1,0 +1,108 @@
+"""What a request asks for: the grammar of Kubernetes' URL space, read once.
+
+`/api/v1` and `/apis/GROUP/VERSION`, then `[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE…]]`; everything else is a
+non-resource path. The verb is the one RBAC speaks of (`list`, not GET). Query options are parsed only when there are any.
+"""
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from gpuaas.base.errors import BadRequest
+
+_METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
+# Resources that look like namespaces' parts but are the namespace's own subresources.
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+@dataclass(slots=True)
+class RequestInfo:
+    verb: str
+    path: str  # below the cluster's own prefix
+    group: str = ""
+    version: str = ""
+    resource: str = ""  # "" for non-resource paths
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""  # what follows the subresource (proxy paths)
+    query: dict[str, str] = field(default_factory=dict)
+    multi: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def is_resource(self) -> bool:
+        return bool(self.resource)
+
+    def flag(self, name: str) -> bool:
+        value = self.query.get(name)
+        if value is None:
+            return False
+        if value.lower() in ("", "1", "t", "true"):
+            return True
+        if value.lower() in ("0", "f", "false"):
+            return False
+        raise BadRequest(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+
+    def number(self, name: str) -> int | None:
+        value = self.query.get(name)
+        if not value:
+            return None
+        try:
+            return int(value)
+        except ValueError:
+            raise BadRequest(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+
+    @property
+    def dry_run(self) -> bool:
+        values = self.multi.get("dryRun", ())
+        for value in values:
+            if value and value != "All":
+                raise BadRequest(f'Invalid value: "{value}": supported values: "All"')
+        return "All" in values
+
+
+def request_info(method: str, path: str, query: str) -> RequestInfo:
+    info = _path_info(method, path)
+    if query:
+        for key, value in parse_qsl(query, keep_blank_values=True):
+            info.query.setdefault(key, value)
+            info.multi.setdefault(key, []).append(value)
+    if not info.resource:
+        info.verb = method.lower()
+    elif info.verb == "get" and not info.name:
+        info.verb = "watch" if info.flag("watch") else "list"
+    elif info.verb == "get" and info.query.get("watch") and info.flag("watch"):
+        info.verb = "watch"
+    elif info.verb == "delete" and not info.name:
+        info.verb = "deletecollection"
+    return info
+
+
+def _path_info(method: str, path: str) -> RequestInfo:
+    verb = _METHOD_VERBS.get(method, "")
+    info = RequestInfo(verb, path)
+    parts = path.split("/")
+    if parts[-1] == "" and len(parts) > 2:
+        parts.pop()
+    if len(parts) < 4 or parts[0]:
+        return info
+    if parts[1] == "api":
+        group, version, rest = "", parts[2], parts[3:]
+    elif parts[1] == "apis" and len(parts) >= 5:
+        group, version, rest = parts[2], parts[3], parts[4:]
+    else:
+        return info
+    if rest[0] == "watch" and len(rest) > 1:  # the old form of ?watch=true
+        rest = rest[1:]
+        info.query["watch"] = "true"
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        info.namespace = rest[1]
+        rest = rest[2:]
+    info.group, info.version, info.resource = group, version, rest[0]
+    if len(rest) > 1:
+        info.name = rest[1]
+    if len(rest) > 2:
+        info.subresource = rest[2]
+        info.rest = "/".join(rest[3:])
+    if info.resource == "namespaces" and info.name:
+        info.namespace = info.name  # as RBAC sees it: a namespace lives in itself
+    return info
