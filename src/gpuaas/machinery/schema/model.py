@@ -44,6 +44,8 @@ class Schema:
     # (omitempty), "always" writes it even when absent (a struct or a scalar without omitempty).
     zero: str = ""
     source: Mapping[str, Any] = field(default_factory=dict)  # the OpenAPI it was compiled from, for the other keywords
+    # Functions made from this node on first use (decoding, pruning, …), kept by the name of what they do.
+    compiled: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
 
 class SchemaSet:

@@ -1,0 +1,89 @@
+"""What a strict reader says about an object: fields nobody knows and fields that came twice.
+
+Paths have the form of Kubernetes' strict decoder (`spec.template.spec.containers[0].x`). Both finders run only when
+something is to be said: decoding itself keeps no paths. At most a hundred problems are told, each once.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from gpuaas.base.errors import BadRequest
+from gpuaas.machinery.schema.model import Schema
+
+_MOST: Final = 100
+# Which keys an object holds twice, by the object's id; the object is kept so that no other can have its id.
+_Doubles = dict[int, tuple[dict[str, Any], set[str]]]
+
+
+def strict_messages(duplicates: Sequence[str], unknown: Sequence[str]) -> list[str]:
+    """The sentences for the Warning header or the error, in the order kube-apiserver tells them."""
+    sentences = [f'duplicate field "{path}"' for path in duplicates] + [f'unknown field "{path}"' for path in unknown]
+    return sentences[:_MOST]
+
+
+def strict_error(kind: str, version: str, messages: Sequence[str]) -> BadRequest:
+    """The refusal under fieldValidation=Strict."""
+    return BadRequest(
+        f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(messages)}'
+    )
+
+
+def unknown_fields(schema: Schema, obj: Any) -> list[str]:
+    """Paths of what the schema does not know, in the order they appear."""
+    return list(dict.fromkeys(_unknown(schema, obj, "")))[:_MOST]
+
+
+def _unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
+    match value:
+        case dict() if schema.properties or schema.additional is not None:
+            for key, item in value.items():
+                place = schema.properties.get(key) or schema.additional
+                where = f"{path}.{key}" if path else key
+                if place is not None:
+                    yield from _unknown(place, item, where)
+                elif not schema.preserve_unknown:
+                    yield where
+        case list() if schema.items is not None:
+            for index, item in enumerate(value):
+                yield from _unknown(schema.items, item, f"{path}[{index}]")
+
+
+def duplicate_fields(raw: bytes | str, schema: Schema | None = None) -> list[str]:
+    """Paths of keys that a JSON text holds twice in one object; with a schema, only of fields it knows.
+
+    Raises ValueError when the text is no JSON.
+    """
+    doubles: _Doubles = {}
+
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) != len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            doubles[id(made)] = made, {key for key, count in counts.items() if count > 1}
+        return made
+
+    tree = json.loads(raw, object_pairs_hook=collect)
+    if not doubles:
+        return []
+    return list(_doubled(tree, doubles, schema, ""))[:_MOST]
+
+
+def _doubled(value: Any, doubles: _Doubles, schema: Schema | None, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        twice = doubles[id(value)][1] if id(value) in doubles else ()
+        for key, item in value.items():
+            place = None
+            if schema is not None:
+                place = schema.properties.get(key) or schema.additional
+                if place is None and not schema.preserve_unknown:
+                    continue
+            where = f"{path}.{key}" if path else key
+            if key in twice:
+                yield where
+            yield from _doubled(item, doubles, place, where)
+    elif isinstance(value, list):
+        items = schema.items if schema is not None else None
+        for index, item in enumerate(value):
+            yield from _doubled(item, doubles, items, f"{path}[{index}]")
