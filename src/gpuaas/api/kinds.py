@@ -47,6 +47,8 @@ class Behaviour:
     generation = True  # metadata.generation counts changes of anything but metadata and status
     graceful = False  # deletion with a grace period (pods)
     allow_create_on_update = False  # PUT to a name that does not exist creates it (Lease, Event, …)
+    keep_status_on_create = False  # whoever registers the object brings its status (Node)
+    orphan_by_default = False  # deletion without a propagation policy leaves the dependents (Job, for old clients)
     unconditional_update = True  # PUT without a resourceVersion overwrites
     name_messages: Callable[[str], list[str]] = staticmethod(is_dns1123_subdomain)
 
