@@ -55,6 +55,12 @@ class VirtualClock:
         heapq.heappush(self._sleepers, (self._now + seconds, self._sequence, woken))
         await woken
 
+    def next_deadline(self) -> float | None:
+        """When the next sleeper wakes; None when nobody sleeps."""
+        while self._sleepers and self._sleepers[0][2].done():
+            heapq.heappop(self._sleepers)
+        return self._sleepers[0][0] if self._sleepers else None
+
     def advance(self, seconds: float) -> None:
         """Move to `seconds` later; who sleeps until then is woken, but runs only when the loop does."""
         target = self._now + seconds

@@ -1,0 +1,243 @@
+"""Events for people: what a controller did, told once, counted after that.
+
+Like client-go's recorder: the same event again raises the count of the first one; more than ten within ten minutes
+that differ only in their message become one "(combined from similar events)"; one source may tell 25 things about one
+object, then one each five minutes. Recording never waits and never fails a reconcile: a single task writes behind.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from gpuaas.base.clock import Clock, rfc3339
+from gpuaas.base.errors import ApiError
+from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.client.resources import EVENTS
+
+NORMAL, WARNING = "Normal", "Warning"
+
+SIMILAR_LIMIT = 10
+SIMILAR_WINDOW = 600.0
+BURST = 25
+REFILL = 1 / 300.0
+REMEMBERED = 4096
+QUEUE_LIMIT = 10_000
+
+_log = logging.getLogger(__name__)
+V = TypeVar("V")
+
+
+class Recorder:
+    """Records in the name of one component."""
+
+    def __init__(self, sink: "EventSink", component: str) -> None:
+        self._sink = sink
+        self._component = component
+
+    def event(self, resource: Resource, obj: Mapping[str, Any], type: str, reason: str, message: str) -> None:
+        metadata = obj["metadata"]
+        involved = {
+            "kind": resource.kind,
+            "namespace": metadata.get("namespace"),
+            "name": metadata["name"],
+            "uid": metadata.get("uid"),
+            "apiVersion": resource.api_version,
+            "resourceVersion": metadata.get("resourceVersion"),
+        }
+        said = {key: value for key, value in involved.items() if value}
+        self._sink.record(_Said(self._component, said, type, reason, message))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    component: str
+    involved: Mapping[str, str]
+    type: str
+    reason: str
+    message: str
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        involved = (self.involved.get(part, "") for part in ("kind", "namespace", "name", "uid", "apiVersion"))
+        return (self.component, *involved, self.type)
+
+
+@dataclass(slots=True)
+class _Similar:
+    since: float
+    messages: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Tokens:
+    left: float
+    at: float
+
+
+@dataclass(slots=True)
+class _Written:
+    name: str
+    namespace: str
+    count: int
+
+
+class Correlator:
+    """Decides what becomes of an event: nothing, a new one, or a count on an earlier one. Pure but for its memory."""
+
+    def __init__(self) -> None:
+        self._tokens: _Recent[_Tokens] = _Recent()
+        self._similar: _Recent[_Similar] = _Recent()
+        self._written: _Recent[_Written] = _Recent()
+        self._last_nano = 0
+
+    def correlate(self, said: _Said, now: float) -> "_Verdict | None":
+        message, key = self._aggregate(said, now)
+        if not self._spend(said, now):
+            return None
+        earlier = self._written.get(key)
+        if earlier is not None:
+            earlier.count += 1
+            return _Verdict(earlier, new=False, message=message, key=key)
+        written = _Written(self._name(said, now), said.involved.get("namespace") or "default", 1)
+        self._written.put(key, written)
+        return _Verdict(written, new=True, message=message, key=key)
+
+    def forget(self, verdict: "_Verdict") -> None:
+        """The earlier event is not there any more: the next one begins anew."""
+        self._written.drop(verdict.key)
+
+    def _aggregate(self, said: _Said, now: float) -> tuple[str, tuple[str, ...]]:
+        group = (*said.about, said.reason)
+        similar = self._similar.get(group)
+        if similar is None or now - similar.since > SIMILAR_WINDOW:
+            similar = _Similar(now)
+            self._similar.put(group, similar)
+        similar.messages.add(said.message)
+        similar.since = now
+        if len(similar.messages) < SIMILAR_LIMIT:
+            return said.message, (*group, said.message)
+        similar.messages.pop()
+        return f"(combined from similar events): {said.message}", group
+
+    def _spend(self, said: _Said, now: float) -> bool:
+        tokens = self._tokens.get(said.about)
+        if tokens is None:
+            tokens = _Tokens(BURST, now)
+            self._tokens.put(said.about, tokens)
+        tokens.left = min(BURST, tokens.left + (now - tokens.at) * REFILL)
+        tokens.at = now
+        if tokens.left < 1:
+            return False
+        tokens.left -= 1
+        return True
+
+    def _name(self, said: _Said, now: float) -> str:
+        nano = max(int(now * 1e9), self._last_nano + 1)  # the clock may stand still, names may not
+        self._last_nano = nano
+        return f"{said.involved['name']}.{nano:x}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    written: _Written
+    new: bool
+    message: str
+    key: tuple[str, ...]
+
+
+class EventSink:
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._correlator = Correlator()
+        self._queue: asyncio.Queue[_Said] = asyncio.Queue(QUEUE_LIMIT)
+        self._writing = False
+
+    @property
+    def idle(self) -> bool:
+        return self._queue.empty() and not self._writing
+
+    def recorder(self, component: str) -> Recorder:
+        return Recorder(self, component)
+
+    def record(self, said: _Said) -> None:
+        try:
+            self._queue.put_nowait(said)
+        except asyncio.QueueFull:
+            _log.warning("too many events are waiting; dropped %s for %s", said.reason, said.involved.get("name"))
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            said = await self._queue.get()
+            self._writing = True
+            try:
+                await self._write(said)
+            except (ApiError, OSError) as error:
+                _log.debug("could not record %s for %s: %s", said.reason, said.involved.get("name"), error)
+            finally:
+                self._writing = False
+
+    async def _write(self, said: _Said) -> None:
+        now = self._clock.now()
+        verdict = self._correlator.correlate(said, now)
+        if verdict is None:
+            return
+        if not verdict.new:
+            patch = {"count": verdict.written.count, "lastTimestamp": rfc3339(now), "message": verdict.message}
+            try:
+                await self._client.patch(EVENTS, verdict.written.name, patch, verdict.written.namespace)
+                return
+            except ApiError as error:
+                if error.code != 404:
+                    raise
+                # It has expired; tell it anew.
+                self._correlator.forget(verdict)
+                await self._write(said)
+                return
+        await self._client.create(EVENTS, _event(said, verdict, now), verdict.written.namespace)
+
+
+def _event(said: _Said, verdict: _Verdict, now: float) -> Object:
+    moment = rfc3339(now)
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": verdict.written.name, "namespace": verdict.written.namespace},
+        "involvedObject": dict(said.involved),
+        "reason": said.reason,
+        "message": verdict.message,
+        "source": {"component": said.component},
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+        "type": said.type,
+        "eventTime": None,
+        "reportingComponent": said.component,
+        "reportingInstance": "",
+    }
+
+
+class _Recent(Generic[V]):
+    """A map of the keys used last."""
+
+    def __init__(self) -> None:
+        self._map: OrderedDict[tuple[str, ...], V] = OrderedDict()
+
+    def get(self, key: tuple[str, ...]) -> V | None:
+        value = self._map.get(key)
+        if value is not None:
+            self._map.move_to_end(key)
+        return value
+
+    def put(self, key: tuple[str, ...], value: V) -> None:
+        self._map[key] = value
+        self._map.move_to_end(key)
+        if len(self._map) > REMEMBERED:
+            self._map.popitem(last=False)
+
+    def drop(self, key: tuple[str, ...]) -> None:
+        self._map.pop(key, None)

@@ -1,0 +1,305 @@
+"""A local view of one resource, kept fresh by list and watch.
+
+The objects are the client's own, by reference: nobody changes them. A watch that ends is resumed where it stood; a
+revision that is gone (410) means a new list, whose difference to the view is told to the handlers like events.
+Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
+until the view contains its own writes (module writes does that for every controller).
+"""
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gpuaas.base.clock import Clock
+from gpuaas.base.errors import ApiError
+from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.runtime.backoff import Backoff
+from gpuaas.runtime.metadata import Key, is_deleting, key_of, owners_of, revision_of, uid_of
+
+Handler = Callable[[Object | None, Object | None], None]
+Indexer = Callable[[Mapping[str, Any]], Iterable[str]]
+
+OWNER = "owner"
+NAMESPACE = "namespace"
+
+_log = logging.getLogger(__name__)
+
+
+class Informer:
+    def __init__(self, client: Client, resource: Resource, clock: Clock) -> None:
+        self.resource = resource
+        self._client = client
+        self._clock = clock
+        self._objects: dict[Key, Object] = {}
+        self._handlers: list[Handler] = []
+        self._indexers: dict[str, Indexer] = {OWNER: _owner_uids, NAMESPACE: _namespaces}
+        self._indexes: dict[str, dict[str, dict[Key, Object]]] = {OWNER: {}, NAMESPACE: {}}
+        self._synced = asyncio.Event()
+        self._revision = 0
+        self._resume = ""
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._leaving: dict[Key, list[tuple[str, bool, asyncio.Future[None]]]] = {}
+        self._sequence = 0
+        self._stopped = False
+
+    # Reading
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._objects.get(Key(namespace, name))
+
+    def all(self) -> list[Object]:
+        return list(self._objects.values())
+
+    def in_namespace(self, namespace: str) -> list[Object]:
+        return self.indexed(NAMESPACE, namespace)
+
+    def owned_by(self, uid: str) -> list[Object]:
+        return self.indexed(OWNER, uid)
+
+    def indexed(self, index: str, value: str) -> list[Object]:
+        return list(self._indexes[index].get(value, {}).values())
+
+    @property
+    def is_synced(self) -> bool:
+        return self._synced.is_set()
+
+    # Listening
+
+    def subscribe(self, handler: Handler) -> None:
+        """Who comes late is told of everything that is there already."""
+        self._handlers.append(handler)
+        for obj in self.all():
+            handler(None, obj)
+
+    def add_index(self, index: str, indexer: Indexer) -> None:
+        """`indexed(index, value)` then gives the objects for which `indexer` names the value."""
+        if index in self._indexers:
+            return
+        self._indexers[index] = indexer
+        buckets: dict[str, dict[Key, Object]] = {}
+        self._indexes[index] = buckets
+        for key, obj in self._objects.items():
+            for value in indexer(obj):
+                buckets.setdefault(value, {})[key] = obj
+
+    async def synced(self) -> None:
+        await self._synced.wait()
+
+    async def caught_up(self, revision: int) -> None:
+        """Returns once everything up to `revision` has been seen; at once where nothing keeps this view fresh."""
+        if revision <= self._revision or self._stopped:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sequence += 1
+        heapq.heappush(self._waiting, (revision, self._sequence, waiter))
+        await waiter
+
+    async def gone(self, key: Key, uid: str, *, fully: bool = False) -> None:
+        """Returns once the view shows that deletion of this object has at least begun, or `fully` happened."""
+        if self._stopped or _is_gone(self._objects.get(key), uid, fully=fully):
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._leaving.setdefault(key, []).append((uid, fully, waiter))
+        await waiter
+
+    # Running
+
+    async def run(self) -> None:
+        """Until cancelled. Failures are waited out; the view stays as it was meanwhile."""
+        backoff = Backoff(first=0.8, limit=30.0)
+        try:
+            while True:
+                try:
+                    if not self._resume:
+                        await self._relist()
+                    backoff.reset()
+                    await self._follow()
+                except ApiError as error:
+                    if error.code == 410:
+                        self._resume = ""
+                        continue
+                    _log.debug("watch of %s failed: %s", self.resource, error)
+                    await self._clock.sleep(backoff.next())
+                except OSError as error:
+                    _log.debug("watch of %s failed: %s", self.resource, error)
+                    await self._clock.sleep(backoff.next())
+        finally:
+            self._stop()
+
+    async def _relist(self) -> None:
+        found: dict[Key, Object] = {}
+        more = ""
+        while True:
+            page = await self._client.list(self.resource, continue_=more)
+            for item in page.items:
+                found[key_of(item)] = item
+            more = page.continue_
+            if not more:
+                break
+        for key in [key for key in self._objects if key not in found]:
+            self._put(key, None)
+        for key, obj in found.items():
+            self._put(key, obj)
+        self._reached(page.resource_version)
+        self._synced.set()
+
+    async def _follow(self) -> None:
+        events = self._client.watch(self.resource, resource_version=self._resume)
+        # Closed even when a handler raises: a watch left open would keep its place on the server.
+        async with contextlib.aclosing(events) as stream:
+            async for kind, obj in stream:
+                match kind:
+                    case "ADDED" | "MODIFIED":
+                        self._put(key_of(obj), obj)
+                    case "DELETED":
+                        self._put(key_of(obj), None)
+                self._reached(obj["metadata"].get("resourceVersion", ""))
+
+    def _stop(self) -> None:
+        self._stopped = True
+        for _, _, waiter in self._waiting:
+            _wake(waiter)
+        for waiters in self._leaving.values():
+            for _, _, waiter in waiters:
+                _wake(waiter)
+        self._waiting.clear()
+        self._leaving.clear()
+
+    def _reached(self, resource_version: str) -> None:
+        if not resource_version:
+            return
+        self._resume = resource_version
+        if resource_version.isdigit():
+            self._revision = max(self._revision, int(resource_version))
+        while self._waiting and self._waiting[0][0] <= self._revision:
+            _wake(heapq.heappop(self._waiting)[2])
+
+    def _put(self, key: Key, new: Object | None) -> None:
+        old = self._objects.get(key)
+        if old is None and new is None:
+            return
+        if old is not None and new is not None:
+            if old is new or (revision_of(old) == revision_of(new) and uid_of(old) == uid_of(new)):
+                return
+            if uid_of(old) != uid_of(new):
+                # The object under the name is another one: the first has gone, whatever the watch left out.
+                self._put(key, None)
+                old = None
+        self._index(key, old, new)
+        if new is None:
+            del self._objects[key]
+        else:
+            self._objects[key] = new
+        self._tell_leavers(key, new)
+        for handler in self._handlers:
+            try:
+                handler(old, new)
+            except Exception:  # one listener's fault must not stop the others' news
+                _log.exception("a handler of %s failed", self.resource)
+
+    def _index(self, key: Key, old: Object | None, new: Object | None) -> None:
+        for index, indexer in self._indexers.items():
+            buckets = self._indexes[index]
+            before = indexer(old) if old is not None else ()
+            after = indexer(new) if new is not None else ()
+            for value in before:
+                bucket = buckets.get(value)
+                if bucket is not None:
+                    bucket.pop(key, None)
+                    if not bucket:
+                        del buckets[value]
+            if new is not None:
+                for value in after:
+                    buckets.setdefault(value, {})[key] = new
+
+    def _tell_leavers(self, key: Key, new: Object | None) -> None:
+        waiters = self._leaving.get(key)
+        if not waiters:
+            return
+        staying = []
+        for uid, fully, waiter in waiters:
+            if _is_gone(new, uid, fully=fully):
+                _wake(waiter)
+            else:
+                staying.append((uid, fully, waiter))
+        if staying:
+            self._leaving[key] = staying
+        else:
+            del self._leaving[key]
+
+
+class Informers:
+    """The informers of one cluster, one for each resource, shared by everyone who asks."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._informers: dict[Resource, Informer] = {}
+        self._tasks: dict[Resource, asyncio.Task[None]] = {}
+        self._started = False
+
+    def of(self, resource: Resource) -> Informer:
+        """The informer of a resource; one asked for while running starts at once."""
+        informer = self._informers.get(resource)
+        if informer is None:
+            informer = self._informers[resource] = Informer(self._client, resource, self._clock)
+            if self._started:
+                self._launch(informer)
+        return informer
+
+    def known(self, resource: Resource) -> Informer | None:
+        """The informer if somebody uses one and it runs."""
+        return self._informers.get(resource) if self._started else None
+
+    def start(self) -> None:
+        self._started = True
+        for informer in list(self._informers.values()):
+            if informer.resource not in self._tasks:
+                self._launch(informer)
+
+    async def synced(self) -> None:
+        for informer in list(self._informers.values()):
+            await informer.synced()
+
+    async def drop(self, resource: Resource) -> None:
+        """Stop following a resource that is served no more."""
+        self._informers.pop(resource, None)
+        task = self._tasks.pop(resource, None)
+        if task is not None:
+            await _cancelled([task])
+
+    async def stop(self) -> None:
+        self._started = False
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        await _cancelled(tasks)
+
+    def _launch(self, informer: Informer) -> None:
+        task = asyncio.get_running_loop().create_task(informer.run(), name=f"informer {informer.resource}")
+        self._tasks[informer.resource] = task
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _owner_uids(obj: Mapping[str, Any]) -> Iterable[str]:
+    return [reference["uid"] for reference in owners_of(obj)]
+
+
+def _namespaces(obj: Mapping[str, Any]) -> Iterable[str]:
+    return (obj["metadata"].get("namespace") or "",)
+
+
+def _is_gone(obj: Object | None, uid: str, *, fully: bool) -> bool:
+    return obj is None or uid_of(obj) != uid or (is_deleting(obj) and not fully)
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
