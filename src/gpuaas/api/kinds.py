@@ -104,6 +104,7 @@ class Kind:
     behaviour: Behaviour = field(default_factory=Behaviour)
     deprecated: str = ""  # the Warning header of this version, "" if it is current
     stored_only: bool = False  # no rules of its own: unknown fields survive
+    virtual: bool = False  # a question rather than an object: answered, never stored (access reviews)
 
     @property
     def api_version(self) -> str:
