@@ -1,0 +1,144 @@
+"""Conformance vectors: scenarios with what the real scheduler decided, run through the engine and compared.
+
+A vector is a JSON object; its keys tell its kind: `scenario` holds queueing scenarios, `levels` topology scenarios.
+Running one is pure: virtual time, one second a cycle. The formats are described in the project's documentation of
+`gpuaas replay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gpuaas.admission import quotas
+from gpuaas.admission.pods import Object
+from gpuaas.admission.workloads import Reader
+from gpuaas.engine.changes import Finished, Released
+from gpuaas.engine.engine import BOTH_STRATEGIES, Config, Engine
+from gpuaas.engine.plan import Plan
+from gpuaas.engine.values import PodSetAdmission
+
+SECOND = 1000
+IDLE_CYCLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the engine and the measurement part: the first place, and both sides of it."""
+
+    where: str
+    expected: object
+    found: object
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    name: str
+    family: str
+    differences: tuple[Difference, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def kind_of(vector: Object) -> str | None:
+    if "scenario" in vector:
+        return "admission"
+    if "levels" in vector and "nodes" in vector:
+        return "topology"
+    return None
+
+
+def judge(vector: Object) -> Verdict:
+    """Run a vector of either kind and say where the engine decided otherwise."""
+    match kind_of(vector):
+        case "admission":
+            scenario = vector["scenario"]
+            name, family, found = scenario["name"], scenario["family"], run_admission(scenario)
+            differences = _compare_admission(vector["expect"], found)
+        case _:
+            raise ValueError("not a vector: neither `scenario` nor `levels` and `nodes`")
+    return Verdict(name, family, tuple(differences))
+
+
+def run_admission(scenario: Object) -> Iterator[dict[str, Any]]:
+    """One entry a step, in the form of a vector's `expect`."""
+    engine = Engine(Config(fair_sharing=BOTH_STRATEGIES if scenario.get("fairSharing") else None))
+    for key, read in (
+        ("namespaces", quotas.namespace),
+        ("resourceFlavors", quotas.flavor),
+        ("cohorts", quotas.cohort),
+        ("clusterQueues", quotas.cluster_queue),
+        ("localQueues", quotas.local_queue),
+    ):
+        for obj in scenario.get(key) or ():
+            engine.apply(read(obj))  # type: ignore[operator]
+    reader = Reader()
+    now = created = 0
+    for obj in scenario.get("admitted") or ():
+        now += SECOND
+        engine.apply(reader.reserved(obj, created=now, at=now))
+    created = now
+    now += 1000 * SECOND
+    for step in scenario["steps"]:
+        engine.apply(*(Finished(key) for key in step.get("finish") or ()))
+        for obj in step.get("submit") or ():
+            created += SECOND
+            engine.apply(reader.workload(obj, created=created))
+        now = max(now, created + SECOND)
+        cycles, now = _settle(engine, now)
+        yield {
+            "cycles": cycles,
+            "running": {i.key: _given(i.queue.name, i.admission) for i in engine.running() if i.queue and i.admission},
+            "pending": sorted(item.key for item in engine.pending()),
+        }
+
+
+def _settle(engine: Engine, now: int) -> tuple[list[dict[str, Any]], int]:
+    """Cycles until four in a row change nothing, or no queue has a head."""
+    cycles: list[dict[str, Any]] = []
+    idle = 0
+    while idle < IDLE_CYCLES and engine.has_heads():
+        plan = engine.cycle(now)
+        now += SECOND
+        idle = 0 if plan.changed else idle + 1
+        if plan.changed:
+            cycles.append(_decisions(plan))
+        engine.apply(*(Released(victim.key) for victim in plan.preemptions))
+    return cycles, now
+
+
+def _decisions(plan: Plan) -> dict[str, Any]:
+    return {
+        "admitted": {a.key: _given(a.cluster_queue, a.pod_sets) for a in plan.admissions},
+        "preempted": {p.key: p.rule.value for p in plan.preemptions},
+    }
+
+
+def _given(cluster_queue: str, pod_sets: tuple[PodSetAdmission, ...]) -> dict[str, Any]:
+    return {
+        "clusterQueue": cluster_queue,
+        "podSets": {p.name: dict(p.flavors) for p in pod_sets},
+        "counts": {p.name: p.count for p in pod_sets},
+    }
+
+
+def _compare_admission(expect: list[Any], found: Iterator[dict[str, Any]]) -> Iterator[Difference]:
+    """The first difference of a scenario: later ones only follow from it."""
+    for index, (wanted, got) in enumerate(zip(expect, found, strict=True)):
+        for number in range(max(len(wanted["cycles"]), len(got["cycles"]))):
+            one, two = _at(wanted["cycles"], number), _at(got["cycles"], number)
+            if one != two:
+                yield Difference(f"step {index}, cycle {number}", one, two)
+                return
+        for part in ("running", "pending"):
+            one, two = wanted[part], got[part]
+            if (sorted(one) if part == "pending" else one) != two:
+                yield Difference(f"step {index}, {part}", one, two)
+                return
+
+
+def _at(cycles: list[Any], number: int) -> Any:
+    return cycles[number] if number < len(cycles) else None

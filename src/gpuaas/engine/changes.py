@@ -1,0 +1,59 @@
+"""What can happen to the engine's world. A value (a queue, a flavor, a workload, ...) given as it is means "it is so
+now"; the changes here say what values cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gpuaas.engine.topology_values import Node, Topology
+from gpuaas.engine.values import ClusterQueue, Cohort, Flavor, LocalQueue, Millis, Namespace, PodSetAdmission, Workload
+
+Kind = Literal["Flavor", "Cohort", "ClusterQueue", "LocalQueue", "Namespace", "Topology", "Node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The object of this kind and name exists no more."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The workload holds quota: found so at the start, or another admitted it."""
+
+    workload: Workload
+    cluster_queue: str
+    pod_sets: tuple[PodSetAdmission, ...]
+    at: Millis
+    evicted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """A running workload was told to leave; it keeps its quota until it is `Released`."""
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A workload gave up its quota and waits again; `workload` if its own words changed too."""
+
+    key: str
+    workload: Workload | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The workload finished, was deactivated or deleted: it neither waits nor holds quota."""
+
+    key: str
+
+
+Value = Flavor | Cohort | ClusterQueue | LocalQueue | Namespace | Topology | Node | Workload
+Change = Value | Gone | Reserved | Evicted | Released | Finished

@@ -1,0 +1,272 @@
+"""One scheduling cycle: take a head from every queue that may have one, judge them, and act in order.
+
+Heads are nominated against the same state; then each in its turn sees what earlier ones took. An admission and a
+preemption both take their room at once; a workload that needs preemption and finds no victim may keep room free. At
+the end the room taken by those not admitted is given back. Only trees in which something changed are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from gpuaas.engine.assign import Assignment, Mode, SetChoice
+from gpuaas.engine.entries import IMMEDIATE, WHOLE_SHAPE, Entry, Requeue
+from gpuaas.engine.items import Item
+from gpuaas.engine.nominate import Grounds, nominate
+from gpuaas.engine.order import classical_order, fair_order
+from gpuaas.engine.plan import Admitted, Loan, Passed, Plan, Preempted, no_fit_token, preemption_message
+from gpuaas.engine.preempt import Target
+from gpuaas.engine.queues import Queue, Tree
+from gpuaas.engine.reasons import Token
+from gpuaas.engine.topology import Placed
+from gpuaas.engine.topology_assign import placed_by
+from gpuaas.engine.tree import Usage
+from gpuaas.engine.values import Millis, Preemption, PodSetAdmission
+
+Refusal = tuple[Token, str, Requeue]
+"""Why a head is not even nominated: token, upstream's words, and how it goes back."""
+
+NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+OVERLAPS = "Workload has overlapping preemption targets with another workload"
+
+
+class Cycle:
+    __slots__ = ("_evicted", "_grounds", "_refuse", "_taken", "_victims", "now", "plan", "touched")
+
+    def __init__(self, number: int, now: Millis, grounds: Grounds, refuse: Callable[[Item, Queue], Refusal | None]) -> None:
+        self.plan = Plan(number)
+        self.now = now
+        self._grounds = grounds
+        self._refuse = refuse
+        self._taken: list[tuple[Queue, Usage, tuple[Placed, ...]]] = []
+        """Room that entries keep for the rest of the cycle without being admitted."""
+        self._evicted: list[Item] = []
+        self._victims: dict[Tree | None, dict[str, Item]] = {}
+        self.touched: set[Tree] = set()
+        """Trees that are not as they were before the cycle."""
+
+    def run(self, trees: Iterable[Tree]) -> Plan:
+        entries: list[Entry] = []
+        refused: list[tuple[Item, Queue, Refusal]] = []
+        for tree in trees:
+            for queue in list(tree.ready.values()):
+                self._nominate_head(queue, tree, entries, refused)
+            tree.evaluated = self.plan.cycle
+        strategies = self._grounds.strategies
+        order = classical_order(entries) if strategies is None else fair_order(entries, self._grounds.frs)
+        waiting = [entry for entry in order if not self._process(entry)]
+        for queue, usage, placed in self._taken:
+            queue.remove_all(usage)
+            self._grounds.places.remove(placed)
+        for item in self._evicted:
+            assert item.queue is not None
+            item.queue.mark_evicted(item, "Preempted")
+        for entry in waiting:
+            self._put_back(entry.item, entry.queue, entry.requeue)
+        for item, queue, (token, words, requeue) in refused:
+            self.plan.passed.append(Passed(item.key, queue.name, token, words))
+            self._put_back(item, queue, requeue)
+        return self.plan
+
+    def _nominate_head(
+        self, queue: Queue, tree: Tree, entries: list[Entry], refused: list[tuple[Item, Queue, Refusal]]
+    ) -> None:
+        item = queue.pending.pop() if queue.inactive is None else None
+        if item is None:
+            del tree.ready[queue.name]
+            return
+        self.plan.heads += 1
+        refusal = self._refuse(item, queue)
+        if refusal is not None:
+            refused.append((item, queue, refusal))
+            return
+        last = item.last
+        if last is not None and last.cycle < tree.evaluated and queue.generation > last.generation:
+            item.last = None
+        assignment, targets = nominate(item, queue, self._grounds)
+        self._remember(item, queue, assignment)
+        entries.append(Entry(item, queue, assignment, targets))
+
+    def _remember(self, item: Item, queue: Queue, assignment: Assignment) -> None:
+        """Keep how far the scan got; a scan that got elsewhere than last time is a change."""
+        memory = assignment.remember(queue, self.plan.cycle)
+        before = item.last
+        if memory.more_to_try() or (before is not None and before.more_to_try()):
+            if before is None or before.tried != memory.tried:
+                self._touch(queue)
+        item.last = memory
+
+    def _process(self, entry: Entry) -> bool:
+        """Act on an entry in its turn. Says whether it left its queue."""
+        fits = self._refresh(entry)
+        assignment = entry.assignment
+        if assignment.mode is Mode.NO_FIT:
+            entry.requeue = Requeue.NO_FIT
+            self._pass(entry, no_fit_token(assignment))
+            return False
+        if assignment.mode is Mode.PREEMPT and not entry.targets:
+            entry.requeue = Requeue.NO_CANDIDATES
+            self._pass(entry, Token.WAITING_FOR_QUOTA)
+            if entry.queue.spec.preemption.reclaim is not Preemption.ANY:
+                self._take(entry, entry.to_reserve())
+            return False
+        victims = self._victims.get(entry.queue.tree, {})
+        if any(target.item.key in victims for target in entry.targets):
+            return self._skip(entry, OVERLAPS)
+        if not fits:
+            return self._skip(entry, NO_LONGER_FITS)
+        if assignment.mode is Mode.PREEMPT:
+            self._preempt(entry)
+            return False
+        self._admit(entry)
+        return True
+
+    def _refresh(self, entry: Entry) -> bool:
+        """Whether the entry fits by now. Where only its place was taken, look for another with the same flavors."""
+        quota, place = self._fits(entry)
+        if quota and not place:
+            nominated = tuple(
+                {r: self._grounds.frs.flavor[fr] for r, fr in choice.frs.items()} for choice in entry.assignment.sets
+            )
+            entry.item.last = None
+            entry.assignment, entry.targets = nominate(entry.item, entry.queue, self._grounds, nominated)
+            entry.item.last = entry.assignment.remember(entry.queue, self.plan.cycle)
+            quota, place = self._fits(entry)
+        return quota and place
+
+    def _fits(self, entry: Entry) -> tuple[bool, bool]:
+        """Whether quota and place allow the entry, once this cycle's victims and its own are gone."""
+        placed = placed_by(entry.assignment, self._grounds.frs)
+        leaving = dict(self._victims.get(entry.queue.tree, {}))
+        if placed:
+            for victims in self._victims.values():
+                leaving |= victims
+        for target in entry.targets:
+            leaving[target.item.key] = target.item
+        self._count_out(leaving.values())
+        queue = entry.queue
+        quota = all(amount <= 0 or amount <= queue.available(fr) for fr, amount in entry.net_usage().items())
+        place = quota and self._grounds.places.fits(placed)
+        self._count_in(leaving.values())
+        return quota, place
+
+    def _count_out(self, items: Iterable[Item]) -> None:
+        for item in items:
+            assert item.queue is not None
+            item.queue.remove_all(item.usage)
+            self._grounds.places.remove(item.placed)
+
+    def _count_in(self, items: Iterable[Item]) -> None:
+        for item in items:
+            assert item.queue is not None
+            item.queue.add_all(item.usage)
+            self._grounds.places.add(item.placed)
+
+    def _skip(self, entry: Entry, words: str) -> bool:
+        entry.requeue = Requeue.FAILED_AFTER_NOMINATION
+        self._pass(entry, Token.WAITING_FOR_QUOTA, words)
+        return False
+
+    def _pass(self, entry: Entry, token: Token, words: str = "", waits_for: tuple[str, ...] = ()) -> None:
+        self.plan.passed.append(
+            Passed(entry.item.key, entry.queue.name, token, words, entry.assignment, waits_for)
+        )
+
+    def _take(self, entry: Entry, usage: Usage) -> None:
+        placed = placed_by(entry.assignment, self._grounds.frs)
+        entry.queue.add_all(usage)
+        self._grounds.places.add(placed)
+        self._taken.append((entry.queue, usage, placed))
+
+    def _preempt(self, entry: Entry) -> None:
+        victims = self._victims.setdefault(entry.queue.tree, {})
+        for target in entry.targets:
+            victims[target.item.key] = target.item
+            if not target.item.evicted:
+                self.plan.preemptions.append(self._evict(target, entry))
+                self._touch(entry.queue)
+        self._take(entry, entry.net_usage())
+        entry.item.last = None
+        entry.requeue = Requeue.PENDING_PREEMPTION
+        self._pass(entry, Token.WAITING_FOR_PREEMPTED, waits_for=tuple(t.item.key for t in entry.targets))
+
+    def _evict(self, target: Target, entry: Entry) -> Preempted:
+        item, by = target.item, entry.item
+        queue = item.queue
+        assert queue is not None
+        self._evicted.append(item)
+        path, by_path = _path(queue), _path(entry.queue)
+        workload = by.workload
+        frees = tuple((*self._grounds.frs.pair(fr), amount) for fr, amount in item.usage.items())
+        message = preemption_message(workload.uid, workload.job_uid, target.rule, by_path, path)
+        return Preempted(
+            item.key, item.workload.uid, queue.name, target.rule, by.key, workload.uid, workload.job_uid,
+            entry.queue.name, path, by_path, frees, message,
+        )  # fmt: skip
+
+    def _admit(self, entry: Entry) -> None:
+        item, queue, assignment = entry.item, entry.queue, entry.assignment
+        places = self._grounds.places
+        if entry.second_pass:
+            places.remove(item.placed)
+        item.admission = tuple(_given(choice, self._grounds) for choice in assignment.sets)
+        item.placed = placed_by(assignment, self._grounds.frs)
+        places.add(item.placed)
+        queue.pending.remove(item)
+        item.last = None
+        if not entry.second_pass:
+            item.usage = assignment.usage
+            item.reserved_at = self.now
+            queue.admit(item)
+        loans = self._loans(entry) if assignment.level else ()
+        self.plan.admissions.append(
+            Admitted(item.key, item.workload.uid, queue.name, item.admission, assignment.level, loans)
+        )
+        self._touch(queue)
+
+    def _loans(self, entry: Entry) -> tuple[Loan, ...]:
+        queue = entry.queue
+        lender = next((c.name for c in queue.ancestors() if c.height >= entry.assignment.level), "")
+        return tuple(
+            Loan(*self._grounds.frs.pair(fr), queue.usage.get(fr, 0) - queue.nominal(fr), lender)
+            for fr in entry.assignment.usage
+            if queue.usage.get(fr, 0) > queue.nominal(fr)
+        )
+
+    def _put_back(self, item: Item, queue: Queue, requeue: Requeue) -> None:
+        pending = queue.pending
+        pending.inflight = None
+        if requeue is Requeue.PENDING_PREEMPTION and pending.sticky is not item:
+            pending.sticky = item
+            self._touch(queue)
+        immediate = requeue is not Requeue.NAMESPACE_MISMATCH if queue.spec.strict else requeue in IMMEDIATE
+        if immediate or (item.last is not None and item.last.more_to_try()):
+            pending.push(item)
+            return
+        self._touch(queue)
+        if requeue in WHOLE_SHAPE:
+            pending.park(item.shape)
+            pending.push(item)
+        else:
+            pending.hold(item)
+        assert queue.tree is not None
+        queue.tree.waiting[queue.name] = queue
+
+    def _touch(self, queue: Queue) -> None:
+        assert queue.tree is not None
+        self.touched.add(queue.tree)
+
+
+def _given(choice: SetChoice, grounds: Grounds) -> PodSetAdmission:
+    return PodSetAdmission(
+        choice.pod_set.name,
+        tuple((resource, grounds.frs.flavor[fr]) for resource, fr in choice.frs.items()),
+        tuple((resource, choice.amounts.get(resource, 0)) for resource in choice.frs),
+        choice.count,
+        choice.domains,
+        choice.delayed,
+    )
+
+
+def _path(queue: Queue) -> str:
+    return "/" + "/".join(node.name for node in queue.path)

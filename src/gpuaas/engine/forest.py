@@ -1,0 +1,164 @@
+"""All quota trees: which queue and cohort hangs under which, and what has to be recomputed or looked at again.
+
+Owns the shape. Trees are rebuilt lazily, once, after any number of changes to queues and cohorts; quotas are resettled
+per tree. Why a queue is inactive is worked out here too, since its flavors, checks and topologies decide it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpuaas.engine.queues import Queue, Tree
+from gpuaas.engine.topology import Places
+from gpuaas.engine.tree import CohortNode, FlavorResources, Node, settle
+from gpuaas.engine.values import ClusterQueue, Cohort, Flavor, StopPolicy
+
+
+class Forest:
+    def __init__(self, flavors: Mapping[str, Flavor], places: Places) -> None:
+        self.frs = FlavorResources()
+        self.queues: dict[str, Queue] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self._flavors = flavors
+        self._places = places
+        self._trees: list[Tree] = []
+        self._shape_changed = False
+
+    def set_queue(self, spec: ClusterQueue) -> Queue:
+        queue = self.queues.get(spec.name)
+        if queue is None:
+            queue = self.queues[spec.name] = Queue(spec, self.frs)
+        else:
+            queue.describe(spec, self.frs)
+        queue.inactive = self._why_inactive(spec)
+        self._shape_changed = True
+        return queue
+
+    def remove_queue(self, name: str) -> None:
+        self.queues.pop(name, None)
+        self._shape_changed = True
+
+    def set_cohort(self, cohort: Cohort) -> None:
+        self.cohorts[cohort.name] = cohort
+        self._shape_changed = True
+
+    def remove_cohort(self, name: str) -> None:
+        self.cohorts.pop(name, None)
+        self._shape_changed = True
+
+    def flavors_changed(self) -> None:
+        """Flavors, topologies or nodes changed: what was worked out from them is void."""
+        for queue in self.queues.values():
+            queue.plans.clear()
+            inactive = self._why_inactive(queue.spec)
+            if inactive != queue.inactive:
+                queue.inactive = inactive
+                self._shape_changed = True
+
+    def trees(self) -> list[Tree]:
+        if self._shape_changed:
+            self._rebuild()
+        return self._trees
+
+    def dirty(self) -> list[Tree]:
+        found = [tree for tree in self.trees() if tree.dirty]
+        for tree in found:
+            self._settle(tree)
+        return found
+
+    def wake(self, queue: Queue) -> Tree:
+        """Something changed in the queue's tree."""
+        tree = self.settle(queue)
+        tree.dirty = True
+        return tree
+
+    def settle(self, queue: Queue) -> Tree:
+        """The queue's tree, with its quotas up to date."""
+        if self._shape_changed:
+            self._rebuild()
+        tree = queue.tree
+        assert tree is not None
+        self._settle(tree)
+        return tree
+
+    def _settle(self, tree: Tree) -> None:
+        if tree.stale and not tree.cyclic:
+            settle(tree.root, {q for q in tree.queues if q.inactive is None})
+            for queue in tree.queues:
+                queue.generation += 1
+            tree.stale = False
+
+    def _rebuild(self) -> None:
+        self._shape_changed = False
+        nodes = self._cohort_nodes()
+        for queue in self.queues.values():
+            parent = nodes.get(queue.spec.cohort) if queue.spec.cohort else None
+            queue.parent = parent
+            if parent is not None:
+                parent.leaves.append(queue)
+        self._trees = [_tree(queue, queue.inactive is None) for queue in self.queues.values() if queue.parent is None]
+        reached: set[CohortNode] = set()
+        for node in nodes.values():
+            if node.parent is None:
+                tree = _tree(node, True)
+                reached.update(tree.cohorts)
+                self._trees.append(tree)
+        stranded = [node for node in nodes.values() if node not in reached]
+        if stranded:
+            queues = [leaf for node in stranded for leaf in node.leaves if isinstance(leaf, Queue)]
+            self._trees.append(Tree(stranded[0], stranded, queues, cyclic=True))
+        for tree in self._trees:
+            for queue in tree.queues:
+                queue.tree = tree
+
+    def _cohort_nodes(self) -> dict[str, CohortNode]:
+        nodes: dict[str, CohortNode] = {}
+
+        def node_of(name: str) -> CohortNode:
+            if name not in nodes:
+                nodes[name] = CohortNode(name)
+            return nodes[name]
+
+        for name in sorted({q.spec.cohort for q in self.queues.values() if q.spec.cohort}):
+            node_of(name)
+        for cohort in self.cohorts.values():
+            node = node_of(cohort.name)
+            node.declared = True
+            node.weight = cohort.weight
+            node.set_quotas(cohort.groups, self.frs)
+            if cohort.parent:
+                node.parent = node_of(cohort.parent)
+                node.parent.children.append(node)
+        return nodes
+
+    def _why_inactive(self, spec: ClusterQueue) -> tuple[str, str] | None:
+        """Upstream's reason and words for a queue that admits nothing; None for one that does."""
+        why: list[tuple[str, str]] = []
+        if spec.stop is not StopPolicy.NONE:
+            why.append(("Stopped", "is stopped"))
+        names = [f.flavor for group in spec.groups for f in group.flavors]
+        missing = [name for name in names if name not in self._flavors]
+        if missing:
+            why.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
+        inactive = [check.name for check in spec.checks if not check.active]
+        if inactive:
+            why.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"))
+        if not why:
+            return None
+        return why[0][0], f"Can't admit new workloads: {', '.join(words for _, words in why)}."
+
+
+def _tree(root: Node, _: bool) -> Tree:
+    cohorts: list[CohortNode] = []
+    queues: list[Queue] = []
+
+    def visit(node: Node) -> None:
+        if isinstance(node, CohortNode):
+            cohorts.append(node)
+            for child in (*node.children, *node.leaves):
+                visit(child)
+        elif isinstance(node, Queue):
+            queues.append(node)
+
+    visit(root)
+    return Tree(root, cohorts, queues, cyclic=False)

@@ -1,0 +1,276 @@
+"""What waits in one ClusterQueue, in order: the next head, what is parked, and what wakes it.
+
+Workloads of one shape share a bucket. A shape found not to fit is parked as a whole (nobody of that shape could fare
+better), and a flush wakes shapes, not workloads: both cost nothing per workload. Single workloads can be held as
+well (their back-off is not over, their namespace is not selected). Invariant: a pending item is either in flight,
+held, or in the bucket of its shape; `queued` says the latter. Why a shape is parked is decided in `cycle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from gpuaas.engine.items import Item, Rank, Shape
+
+Entry = tuple[Rank, Item]
+
+
+class Bucket:
+    """Pending items of one shape (and, under admission fair sharing, of one LocalQueue), as a heap.
+
+    Items leave lazily: an entry whose item is no longer queued, or has a new rank, is skipped when it surfaces.
+    """
+
+    __slots__ = ("heap", "local_queue", "shape", "size")
+
+    def __init__(self, shape: Shape, local_queue: str | None) -> None:
+        self.shape = shape
+        self.local_queue = local_queue
+        self.heap: list[Entry] = []
+        self.size = 0
+
+    def head(self) -> Item | None:
+        heap = self.heap
+        while heap:
+            rank, item = heap[0]
+            if item.queued and item.bucket is self and item.rank is rank:
+                return item
+            heappop(heap)
+        return None
+
+    def live(self) -> Iterator[Item]:
+        seen: set[str] = set()
+        for rank, item in self.heap:
+            if item.queued and item.bucket is self and item.rank is rank and item.key not in seen:
+                seen.add(item.key)
+                yield item
+
+
+class Pending:
+    __slots__ = ("_buckets", "_top", "held", "inflight", "parked", "sticky", "strict", "usage_of")
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.usage_of: Callable[[str], float] | None = None
+        """Admission fair sharing: how much a LocalQueue has used; None while the queue does not look at it."""
+        self.sticky: Item | None = None
+        """The workload whose victims are being evicted: it goes first, so that its queue-mates do not take the room."""
+        self.inflight: Item | None = None
+        self.parked: set[Shape] = set()
+        self.held: dict[str, Item] = {}
+        self._buckets: dict[tuple[Shape, str | None], Bucket] = {}
+        self._top: list[Entry] = []
+
+    def __len__(self) -> int:
+        return sum(b.size for b in self._buckets.values()) + len(self.held) + (self.inflight is not None)
+
+    def push(self, item: Item) -> None:
+        """Queue the item; if its shape is parked it waits with the others of its shape."""
+        if item.queued:
+            return
+        local_queue = item.workload.queue_key if self.usage_of is not None else None
+        bucket = self._buckets.get((item.shape, local_queue))
+        if bucket is None:
+            bucket = self._buckets[item.shape, local_queue] = Bucket(item.shape, local_queue)
+        item.queued = True
+        item.bucket = bucket
+        bucket.size += 1
+        heappush(bucket.heap, (item.rank, item))
+        if item.shape not in self.parked and bucket.heap[0][1] is item:
+            self._list(item)
+
+    def hold(self, item: Item) -> None:
+        item.held = True
+        self.held[item.key] = item
+
+    def pop(self) -> Item | None:
+        """Take the next head; it is in flight until it is pushed back, held or removed."""
+        item = self._next() if self.usage_of is None else self._next_by_usage(self.usage_of)
+        self.inflight = item
+        return item
+
+    def peek(self) -> bool:
+        """Whether there is a head to take."""
+        if self.usage_of is not None:
+            return any(self._active_heads())
+        if self._sticky_waits():
+            return True
+        while self._top:
+            rank, item = self._top[0]
+            if item.rank is rank and item.queued and item.shape not in self.parked:
+                bucket = item.bucket
+                if bucket is not None and bucket.head() is item:
+                    return True
+            heappop(self._top)
+            self._unlist(rank, item)
+        return False
+
+    def remove(self, item: Item) -> None:
+        """The item is pending no more (admitted, withdrawn, finished)."""
+        if item.queued:
+            self._unqueue(item)
+        if item.held:
+            item.held = False
+            del self.held[item.key]
+        if self.inflight is item:
+            self.inflight = None
+        if self.sticky is item:
+            self.sticky = None
+
+    def park(self, shape: Shape) -> None:
+        self.parked.add(shape)
+
+    def hold_those(self, stays_out: Callable[[Item], bool], shape: Shape) -> None:
+        """Take those of a parked shape that a flush must not wake (another reason keeps them out) aside."""
+        for (of_shape, _), bucket in self._buckets.items():
+            if of_shape is shape:
+                for item in list(bucket.live()):
+                    if stays_out(item):
+                        self._unqueue(item)
+                        self.hold(item)
+
+    def flush(self, may_return: Callable[[Item], bool]) -> bool:
+        """Wake every parked shape, and the held items that may return. Says whether anything woke."""
+        if not self.parked and not self.held:
+            return False
+        woke = False
+        shapes, self.parked = self.parked, set()
+        for bucket in self._buckets_of(shapes):
+            head = bucket.head()
+            if head is not None:
+                woke = True
+                if self.usage_of is None:
+                    self._list(head)
+        for item in [item for item in self.held.values() if may_return(item)]:
+            item.held = False
+            del self.held[item.key]
+            self.push(item)
+            woke = True
+        return woke
+
+    def unflushed(self) -> bool:
+        """Whether a flush could wake anything."""
+        return bool(self.held) or bool(self.parked)
+
+    def items(self) -> Iterator[Item]:
+        """All pending items, in no order."""
+        for bucket in self._buckets.values():
+            yield from bucket.live()
+        yield from self.held.values()
+        if self.inflight is not None:
+            yield self.inflight
+
+    def ordered(self) -> list[Item]:
+        """All pending items as they would be taken, parked and held ones in their place."""
+        usage_of, sticky = self.usage_of, self.sticky
+        if usage_of is None:
+            return sorted(self.items(), key=lambda i: (i is not sticky, i.rank))
+        return sorted(self.items(), key=lambda i: (usage_of(i.workload.queue_key), i is not sticky, i.rank))
+
+    def inadmissible(self) -> int:
+        """How many were tried and wait for something to change."""
+        return len(self.held) + sum(b.size for (shape, _), b in self._buckets.items() if shape in self.parked)
+
+    def waits_inactive(self, item: Item) -> bool:
+        return item.held or (item.queued and item.shape in self.parked)
+
+    def memento(self) -> tuple[object, ...]:
+        return (
+            self.strict, self.usage_of, self.sticky, self.inflight, set(self.parked), dict(self.held), list(self._top),
+            {key: (bucket, list(bucket.heap), bucket.size) for key, bucket in self._buckets.items()},
+        )  # fmt: skip
+
+    def restore(self, memento: tuple[object, ...]) -> None:
+        self.strict, self.usage_of, self.sticky, self.inflight, self.parked, self.held, self._top, buckets = memento  # type: ignore[assignment]
+        self._buckets = {}
+        for key, (bucket, heap, size) in buckets.items():  # type: ignore[attr-defined]
+            bucket.heap, bucket.size = heap, size
+            self._buckets[key] = bucket
+
+    def _next(self) -> Item | None:
+        if self._sticky_waits():
+            assert self.sticky is not None
+            return self._unqueue(self.sticky)
+        top = self._top
+        while top:
+            rank, item = heappop(top)
+            if item.rank is not rank:
+                continue
+            item.listed = False
+            bucket = item.bucket
+            if bucket is None or bucket.shape in self.parked:
+                continue
+            head = bucket.head()
+            if head is None:
+                self._discard(bucket)
+            elif head is item:
+                heappop(bucket.heap)
+                self._unqueue(item)
+                following = bucket.head()
+                if following is not None:
+                    self._list(following)
+                else:
+                    self._discard(bucket)
+                return item
+            else:
+                self._list(head)
+        return None
+
+    def _next_by_usage(self, usage_of: Callable[[str], float]) -> Item | None:
+        best = min(
+            self._active_heads(),
+            key=lambda i: (usage_of(i.workload.queue_key), i is not self.sticky, i.rank),
+            default=None,
+        )
+        return None if best is None else self._unqueue(best)
+
+    def _active_heads(self) -> Iterator[Item]:
+        sticky = self.sticky
+        if sticky is not None and sticky.queued and sticky.shape not in self.parked:
+            yield sticky
+        for (shape, _), bucket in self._buckets.items():
+            if shape not in self.parked:
+                head = bucket.head()
+                if head is not None:
+                    yield head
+
+    def _buckets_of(self, shapes: set[Shape]) -> Iterable[Bucket]:
+        if self.usage_of is not None:
+            return [b for (shape, _), b in self._buckets.items() if shape in shapes]
+        return [b for shape in shapes if (b := self._buckets.get((shape, None))) is not None]
+
+    def _sticky_waits(self) -> bool:
+        sticky = self.sticky
+        return sticky is not None and not self.strict and sticky.queued and sticky.shape not in self.parked
+
+    def _unqueue(self, item: Item) -> Item:
+        bucket = item.bucket
+        assert bucket is not None
+        item.queued = False
+        bucket.size -= 1
+        if len(bucket.heap) > 64 and len(bucket.heap) > 4 * bucket.size:
+            bucket.heap = [entry for entry in bucket.heap if entry[1].queued and entry[1].rank is entry[0]]
+            heapify(bucket.heap)
+        return item
+
+    def _discard(self, bucket: Bucket) -> None:
+        key = (bucket.shape, bucket.local_queue)
+        if bucket.size == 0 and self._buckets.get(key) is bucket:
+            del self._buckets[key]
+
+    def _list(self, item: Item) -> None:
+        if not item.listed:
+            item.listed = True
+            heappush(self._top, (item.rank, item))
+
+    def _unlist(self, rank: Rank, item: Item) -> None:
+        """An entry of the top left it without its item being taken: keep its bucket in view."""
+        if item.rank is not rank:
+            return
+        item.listed = False
+        bucket = item.bucket
+        if bucket is not None and bucket.shape not in self.parked:
+            head = bucket.head()
+            if head is not None:
+                self._list(head)

@@ -1,0 +1,265 @@
+"""Who has to leave so that a workload fits: the classical rules, by priority and by place in the tree.
+
+Works on the tree itself: victims are taken out one by one, and everything is put back before returning. Victims come
+in a fixed order (being evicted already, other queues before the own, lowest priority, most recently reserved) and each
+must still be legal when its turn comes. The fair-sharing rules are in `preempt_fair`; which flavors are contested is
+`assign`'s finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cmp_to_key
+
+from gpuaas.engine.items import Item
+from gpuaas.engine.queues import Queue, Victim
+from gpuaas.engine.tree import CohortNode, Usage
+from gpuaas.engine.values import Preemption
+
+
+class Rule(Enum):
+    """Why a victim may be taken: the reason of its `Preempted` condition."""
+
+    IN_QUEUE = "InClusterQueue"
+    RECLAIM = "InCohortReclamation"
+    RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    FAIR_SHARING = "InCohortFairSharing"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    item: Item
+    rule: Rule
+
+
+@dataclass(slots=True)
+class Hunt:
+    """One search for victims: for whom, over which flavor-resources, and for how much."""
+
+    item: Item
+    queue: Queue
+    contested: frozenset[int]
+    requests: Usage
+    placeable: Callable[[], bool] | None = None
+    """Whether the pods also find a place; None when place does not matter."""
+    take_out: Callable[[Item], None] = lambda item: None
+    put_back: Callable[[Item], None] = lambda item: None
+    usage_of: Callable[[str], float] | None = None
+    """Admission fair sharing: usage of a LocalQueue."""
+
+    def remove(self, item: Item) -> None:
+        assert item.queue is not None
+        item.queue.remove_all(item.usage)
+        if item.placed:
+            self.take_out(item)
+
+    def restore(self, item: Item) -> None:
+        assert item.queue is not None
+        item.queue.add_all(item.usage)
+        if item.placed:
+            self.put_back(item)
+
+    def fits(self, may_borrow: bool) -> bool:
+        queue = self.queue
+        for fr, amount in self.requests.items():
+            if not may_borrow and queue.borrows_with(fr, amount):
+                return False
+            if amount > 0 and amount > queue.available(fr):
+                return False
+        return self.placeable is None or self.placeable()
+
+
+Candidate = tuple[Victim, Rule, bool, CohortNode | None]
+"""(ranked item, rule, only without borrowing, lowest common ancestor)"""
+
+
+def classical(hunt: Hunt) -> list[Target]:
+    """The victims to take, none if no legal set helps."""
+    own = _candidates(hunt, hunt.queue, None, True)
+    by_place, by_priority = _from_other_queues(hunt)
+    sequence = _sequence(hunt, by_place, by_priority, own)
+    policy = hunt.queue.spec.preemption
+    forbidden = not policy.borrow_within_cohort
+    if not by_place and not by_priority:
+        attempts: tuple[bool, ...] = (True,)
+    elif forbidden and not _under_nominal(hunt):
+        attempts = (True,)
+    elif forbidden and not by_place:
+        attempts = (False, True)
+    else:
+        attempts = (True, False)
+    for may_borrow in attempts:
+        targets = _attempt(hunt, sequence, may_borrow)
+        if targets:
+            return targets
+    return []
+
+
+def legal(policy: Preemption, preemptor: Item, candidate: Item) -> bool:
+    """Whether the policy lets the preemptor take the candidate."""
+    match policy:
+        case Preemption.ANY:
+            return True
+        case Preemption.NEVER:
+            return False
+        case Preemption.LOWER:
+            return preemptor.priority > candidate.priority
+        case Preemption.LOWER_OR_NEWER_EQUAL:
+            return preemptor.priority > candidate.priority or (
+                preemptor.priority == candidate.priority and preemptor.ordered_at < candidate.ordered_at
+            )
+
+
+def legal_in(queue: Queue, hunt: Hunt, policy: Preemption) -> list[Victim]:
+    """The running items of a queue that the policy gives up and that use what is contested, evicted ones first."""
+    if policy is Preemption.NEVER:
+        return []
+    contested = hunt.contested
+    return [
+        victim
+        for ranked in (queue.leaving, queue.victims)
+        for victim in ranked
+        if legal(policy, hunt.item, victim[1]) and not contested.isdisjoint(victim[1].usage)
+    ]
+
+
+def in_order(hunt: Hunt, victims: Iterable[Victim]) -> list[Victim]:
+    """Victims as they are taken, given that those of other queues come before the own."""
+    usage_of = hunt.usage_of
+    if usage_of is None:
+        return sorted(victims, key=lambda v: (not v[1].evicted, v[1].queue is hunt.queue, v[0]))
+
+    def compare(a: Victim, b: Victim) -> int:
+        one, two = a[1], b[1]
+        coarse_a, coarse_b = (not one.evicted, one.queue is hunt.queue), (not two.evicted, two.queue is hunt.queue)
+        if coarse_a != coarse_b:
+            return -1 if coarse_a < coarse_b else 1
+        lq_a, lq_b = one.workload.queue_key, two.workload.queue_key
+        if one.queue is two.queue and one.queue is not None and one.queue.spec.usage_based and lq_a != lq_b:
+            used_a, used_b = usage_of(lq_a), usage_of(lq_b)
+            if used_a != used_b:
+                return -1 if used_a > used_b else 1
+        return -1 if a[0] < b[0] else 1
+
+    return sorted(victims, key=cmp_to_key(compare))
+
+
+def fill_back(hunt: Hunt, targets: list[Target], may_borrow: bool) -> list[Target]:
+    """Spare whom one can: put victims back, last taken first, while the workload still fits. The last one stays."""
+    for index in range(len(targets) - 2, -1, -1):
+        hunt.restore(targets[index].item)
+        if hunt.fits(may_borrow):
+            targets[index] = targets[-1]
+            targets.pop()
+        else:
+            hunt.remove(targets[index].item)
+    return targets
+
+
+def _candidates(hunt: Hunt, queue: Queue, lca: CohortNode | None, advantage: bool) -> list[Candidate]:
+    policy = hunt.queue.spec.preemption
+    if queue is hunt.queue:
+        return [(victim, Rule.IN_QUEUE, False, None) for victim in legal_in(queue, hunt, policy.within_queue)]
+    victims = legal_in(queue, hunt, policy.reclaim)
+    if advantage:
+        return [(victim, Rule.RECLAIM, False, lca) for victim in victims]
+    if not policy.borrow_within_cohort:
+        return [(victim, Rule.RECLAIM, True, lca) for victim in victims]
+    limit = hunt.item.priority - 1
+    if policy.borrow_threshold is not None:
+        limit = min(limit, policy.borrow_threshold)
+    return [
+        (v, Rule.RECLAIM, True, lca) if v[1].priority > limit else (v, Rule.RECLAIM_WHILE_BORROWING, False, lca)
+        for v in victims
+    ]
+
+
+def _from_other_queues(hunt: Hunt) -> tuple[list[Candidate], list[Candidate]]:
+    """Candidates over which the workload has the better place in the tree, and those that only priority decides."""
+    by_place: list[Candidate] = []
+    by_priority: list[Candidate] = []
+    queue = hunt.queue
+    if queue.parent is None or queue.spec.preemption.reclaim is Preemption.NEVER:
+        return by_place, by_priority
+    advantage, rest = queue.fits_quota(hunt.requests)
+    below: CohortNode | None = None
+    for cohort in queue.ancestors():
+        _collect(hunt, cohort, cohort, below, advantage, by_place if advantage else by_priority)
+        fits, rest = cohort.fits_quota(rest)
+        advantage = advantage or fits
+        below = cohort
+    return by_place, by_priority
+
+
+def _collect(
+    hunt: Hunt, cohort: CohortNode, lca: CohortNode, skip: CohortNode | None, advantage: bool, into: list[Candidate]
+) -> None:
+    for child in cohort.children:
+        if child is not skip and not child.within_nominal(hunt.contested):
+            _collect(hunt, child, lca, skip, advantage, into)
+    for leaf in cohort.leaves:
+        assert isinstance(leaf, Queue)
+        if leaf is not hunt.queue and leaf.inactive is None and not leaf.within_nominal(hunt.contested):
+            into.extend(_candidates(hunt, leaf, lca, advantage))
+
+
+def _sequence(hunt: Hunt, *lists: list[Candidate]) -> list[Candidate]:
+    """Each list in victims' order; all that are being evicted already before all others."""
+    ordered = [_sorted(hunt, candidates) for candidates in lists]
+    leaving = [c for candidates in ordered for c in candidates if c[0][1].evicted]
+    staying = [c for candidates in ordered for c in candidates if not c[0][1].evicted]
+    return leaving + staying
+
+
+def _sorted(hunt: Hunt, candidates: list[Candidate]) -> list[Candidate]:
+    if hunt.usage_of is None:
+        return sorted(candidates, key=lambda c: (not c[0][1].evicted, c[0][0]))
+    by_item = {c[0][1].key: c for c in candidates}
+    return [by_item[victim[1].key] for victim in in_order(hunt, (c[0] for c in candidates))]
+
+
+def _under_nominal(hunt: Hunt) -> bool:
+    queue = hunt.queue
+    return all(queue.usage.get(fr, 0) < queue.nominal(fr) for fr in hunt.contested)
+
+
+def _attempt(hunt: Hunt, sequence: list[Candidate], may_borrow: bool) -> list[Target]:
+    targets: list[Target] = []
+    for candidate in sequence:
+        if not _still_legal(hunt, candidate, may_borrow):
+            continue
+        (_, item), rule, _, _ = candidate
+        hunt.remove(item)
+        targets.append(Target(item, rule))
+        if hunt.fits(may_borrow):
+            targets = fill_back(hunt, targets, may_borrow)
+            _restore(hunt, targets)
+            return targets
+    _restore(hunt, targets)
+    return []
+
+
+def _still_legal(hunt: Hunt, candidate: Candidate, may_borrow: bool) -> bool:
+    """A queue, or a subtree below the common ancestor, that is back within its quota gives up nothing more."""
+    (_, item), _, without_borrowing, lca = candidate
+    queue = item.queue
+    if queue is hunt.queue:
+        return True
+    if may_borrow and without_borrowing:
+        return False
+    assert queue is not None
+    if queue.within_nominal(hunt.contested):
+        return False
+    for cohort in queue.ancestors():
+        if cohort is lca:
+            return True
+        if cohort.within_nominal(hunt.contested):
+            return False
+    return True
+
+
+def _restore(hunt: Hunt, targets: list[Target]) -> None:
+    for target in targets:
+        hunt.restore(target.item)

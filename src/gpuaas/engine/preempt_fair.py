@@ -1,0 +1,239 @@
+"""Who has to leave under fair sharing: the queue furthest above its share gives first.
+
+The preemptor's own usage is counted in while shares are compared. Descending from the root, each step goes to the child
+with the highest dominant share; a candidate is taken if the configured strategy still finds its side no better off
+than the preemptor's. Everything is put back before returning. The classical rules are in `preempt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuaas.engine.items import Item
+from gpuaas.engine.preempt import Hunt, Rule, Target, fill_back, in_order, legal_in
+from gpuaas.engine.queues import Queue, Victim
+from gpuaas.engine.shares import NEGATIVE, Rank, share
+from gpuaas.engine.tree import CohortNode, FlavorResources, Node
+from gpuaas.engine.values import Preemption
+
+Strategy = Callable[[Rank, Rank, Rank], bool]
+"""(preemptor's new share, target's old share, target's new share) to whether the target may be taken."""
+
+
+def at_most_final_share(preemptor: Rank, _old: Rank, new: Rank) -> bool:
+    return preemptor <= new
+
+
+def less_than_initial_share(preemptor: Rank, old: Rank, _new: Rank) -> bool:
+    return preemptor < old
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "LessThanOrEqualToFinalShare": at_most_final_share,
+    "LessThanInitialShare": less_than_initial_share,
+}
+
+
+def fair(hunt: Hunt, strategies: tuple[Strategy, ...], frs: FlavorResources) -> list[Target]:
+    candidates = in_order(hunt, _candidates(hunt))
+    if not candidates:
+        return []
+    hunt.queue.add_all(hunt.requests)
+    search = _Search(hunt, frs)
+    fits = search.first(candidates, strategies[0])
+    if not fits and len(strategies) > 1:
+        fits = search.second()
+    hunt.queue.remove_all(hunt.requests)
+    targets = search.targets
+    if fits:
+        targets = fill_back(hunt, targets, True)
+    for target in targets:
+        hunt.restore(target.item)
+    return targets if fits else []
+
+
+def _candidates(hunt: Hunt) -> list[Victim]:
+    queue = hunt.queue
+    policy = queue.spec.preemption
+    found = legal_in(queue, hunt, policy.within_queue)
+    if queue.parent is None or policy.reclaim is Preemption.NEVER:
+        return found
+    root = queue.path[0]
+    assert isinstance(root, CohortNode)
+    for other in _queues_under(root):
+        if other is not queue and not other.within_nominal(hunt.contested):
+            found += legal_in(other, hunt, policy.reclaim)
+    return found
+
+
+def _queues_under(cohort: CohortNode) -> list[Queue]:
+    found = [leaf for leaf in cohort.leaves if isinstance(leaf, Queue) and leaf.inactive is None]
+    for child in cohort.children:
+        found += _queues_under(child)
+    return found
+
+
+class _Search:
+    __slots__ = ("_frs", "_hunt", "_retry", "targets")
+
+    def __init__(self, hunt: Hunt, frs: FlavorResources) -> None:
+        self._hunt = hunt
+        self._frs = frs
+        self.targets: list[Target] = []
+        self._retry: list[Item] = []
+
+    def first(self, candidates: list[Victim], strategy: Strategy) -> bool:
+        hunt = self._hunt
+        order = _Order(hunt, [victim[1] for victim in candidates], self._frs)
+        entitled = hunt.queue.within_nominal(hunt.contested)
+        while (queue := order.next()) is not None:
+            if queue is hunt.queue or entitled:
+                rule = Rule.IN_QUEUE if queue is hunt.queue else Rule.RECLAIM
+                if self._take(order.pop(queue), rule):
+                    return True
+                continue
+            mine, theirs = order.sides(queue)
+            preemptor, old = self._rank(mine), self._rank(theirs)
+            if preemptor[0] == 1 and old[0] == 0:
+                self._retry += order.drain(queue)
+                continue
+            while order.has(queue):
+                item = order.pop(queue)
+                if strategy(preemptor, old, self._rank_without(item, theirs)):
+                    if self._take(item, Rule.FAIR_SHARING):
+                        return True
+                    break
+                self._retry.append(item)
+        return False
+
+    def second(self) -> bool:
+        order = _Order(self._hunt, self._retry, self._frs)
+        while (queue := order.next()) is not None:
+            mine, theirs = order.sides(queue)
+            passes = self._rank(mine) < self._rank(theirs)
+            item = order.pop(queue)
+            if passes and self._take(item, Rule.FAIR_SHARING):
+                return True
+            order.drop(queue)
+        return False
+
+    def _take(self, item: Item, rule: Rule) -> bool:
+        """Count the victim out; says whether the workload fits now."""
+        hunt = self._hunt
+        hunt.remove(item)
+        self.targets.append(Target(item, rule))
+        hunt.queue.remove_all(hunt.requests)
+        fits = hunt.fits(True)
+        hunt.queue.add_all(hunt.requests)
+        return fits
+
+    def _rank(self, node: Node) -> Rank:
+        return share(node, self._frs).rank
+
+    def _rank_without(self, item: Item, node: Node) -> Rank:
+        assert item.queue is not None
+        item.queue.remove_all(item.usage)
+        rank = self._rank(node)
+        item.queue.add_all(item.usage)
+        return rank
+
+
+class _Order:
+    """Which queue gives the next victim. A node that can give nothing more is pruned for good."""
+
+    __slots__ = ("_frs", "_hunt", "_mine", "_of", "_pruned")
+
+    def __init__(self, hunt: Hunt, candidates: list[Item], frs: FlavorResources) -> None:
+        self._hunt = hunt
+        self._frs = frs
+        self._mine = set(hunt.queue.ancestors())
+        self._pruned: set[Node] = set()
+        self._of: dict[Queue, list[Item]] = {}
+        for item in reversed(candidates):
+            assert item.queue is not None
+            self._of.setdefault(item.queue, []).append(item)
+
+    def next(self) -> Queue | None:
+        queue = self._hunt.queue
+        if queue.parent is None:
+            return queue if queue not in self._pruned and self.has(queue) else None
+        root = queue.path[0]
+        assert isinstance(root, CohortNode)
+        while root not in self._pruned:
+            found = self._descend(root)
+            if found is not None:
+                return found
+        return None
+
+    def has(self, queue: Queue) -> bool:
+        return bool(self._of.get(queue))
+
+    def pop(self, queue: Queue) -> Item:
+        return self._of[queue].pop()
+
+    def drain(self, queue: Queue) -> list[Item]:
+        items = self._of[queue][::-1]
+        self._of[queue] = []
+        return items
+
+    def drop(self, queue: Queue) -> None:
+        self._pruned.add(queue)
+
+    def sides(self, target: Queue) -> tuple[Node, Node]:
+        """The two children of the lowest common ancestor: the preemptor's side and the target's."""
+        lca = next(cohort for cohort in target.ancestors() if cohort in self._mine)
+        return _child_towards(lca, self._hunt.queue), _child_towards(lca, target)
+
+    def _descend(self, cohort: CohortNode) -> Queue | None:
+        best, best_rank = self._best_queue(cohort)
+        below, below_rank = self._best_cohort(cohort)
+        if best is None and below is None:
+            self._pruned.add(cohort)
+            return None
+        if below is not None and below_rank >= best_rank:
+            return self._descend(below)
+        return best
+
+    def _best_queue(self, cohort: CohortNode) -> tuple[Queue | None, Rank]:
+        best: Queue | None = None
+        best_rank = NEGATIVE
+        for leaf in cohort.leaves:
+            assert isinstance(leaf, Queue)
+            if leaf in self._pruned or leaf.inactive is not None:
+                continue
+            its = share(leaf, self._frs)
+            if (not its.borrowed and leaf is not self._hunt.queue) or not self.has(leaf):
+                self._pruned.add(leaf)
+            elif best is not None and its.rank == best_rank:
+                if self._before(leaf, best):
+                    best = leaf
+            elif its.rank > best_rank:
+                best, best_rank = leaf, its.rank
+        return best, best_rank
+
+    def _best_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, Rank]:
+        best: CohortNode | None = None
+        best_rank = NEGATIVE
+        for child in cohort.children:
+            if child in self._pruned:
+                continue
+            its = share(child, self._frs)
+            if not its.borrowed and child not in self._mine:
+                self._pruned.add(child)
+            elif its.rank >= best_rank:
+                best, best_rank = child, its.rank
+        return best, best_rank
+
+    def _before(self, a: Queue, b: Queue) -> bool:
+        """Whether the next candidate of `a` is taken before that of `b`."""
+        one, two = self._of[a][-1], self._of[b][-1]
+        mine = self._hunt.queue
+        return (not one.evicted, a is mine, one.victim_rank) < (not two.evicted, b is mine, two.victim_rank)  # type: ignore[operator]
+
+
+def _child_towards(cohort: CohortNode, leaf: Node) -> Node:
+    node = leaf
+    while node.parent is not cohort:
+        assert node.parent is not None
+        node = node.parent
+    return node

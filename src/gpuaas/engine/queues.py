@@ -1,0 +1,137 @@
+"""A ClusterQueue at work: its place in the quota tree, what waits in it and what runs in it.
+
+Owns the running items in the order in which they would be chosen as victims. Invariant: the queue's usage is the sum
+of its running items' usage. The tree's arithmetic is `tree`'s, the order of waiting `pending`'s.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING
+
+from gpuaas.engine.items import Item, Shape, VictimRank
+from gpuaas.engine.pending import Pending
+from gpuaas.engine.tree import CohortNode, FlavorResources, Node
+from gpuaas.engine.values import ClusterQueue
+
+if TYPE_CHECKING:
+    from gpuaas.engine.shapes import ShapePlan
+
+Victim = tuple[VictimRank, Item]
+
+
+class CompiledGroup:
+    """A resource group: its flavors in order, and the number of each (flavor, resource)."""
+
+    __slots__ = ("flavors", "frs", "resources")
+
+    def __init__(self, resources: tuple[str, ...], flavors: tuple[str, ...], frs: tuple[dict[str, int], ...]) -> None:
+        self.resources = resources
+        self.flavors = flavors
+        self.frs = frs
+
+
+class Queue(Node):
+    __slots__ = (
+        "generation", "group_of", "groups", "inactive", "leaving", "pending", "plans", "running", "spec", "tree",
+        "victims",
+    )  # fmt: skip
+
+    def __init__(self, spec: ClusterQueue, frs: FlavorResources) -> None:
+        super().__init__(spec.name)
+        self.pending = Pending(spec.strict)
+        self.running: dict[str, Item] = {}
+        self.victims: list[Victim] = []
+        self.leaving: list[Victim] = []
+        """Running items that are being evicted."""
+        self.generation = 0
+        """Grows when quota may have become free; flavor scans remember it."""
+        self.inactive: tuple[str, str] | None = ("Unknown", "Can't admit new workloads.")
+        """Why the queue admits nothing: upstream's reason and words."""
+        self.plans: dict[Shape, ShapePlan] = {}
+        self.tree: Tree | None = None
+        self.describe(spec, frs)
+
+    def describe(self, spec: ClusterQueue, frs: FlavorResources) -> None:
+        self.spec = spec
+        self.weight = spec.weight
+        self.pending.strict = spec.strict
+        self.set_quotas(spec.groups, frs)
+        self.groups = tuple(
+            CompiledGroup(
+                group.resources,
+                tuple(f.flavor for f in group.flavors),
+                tuple({resource: frs.number(f.flavor, resource) for resource, _ in f.quotas} for f in group.flavors),
+            )
+            for group in spec.groups
+        )
+        self.group_of = {resource: group for group in reversed(self.groups) for resource in group.resources}
+        self.plans = {}
+
+    def admit(self, item: Item) -> None:
+        """The item holds its usage from now on."""
+        assert item.reserved_at is not None
+        self.add_all(item.usage)
+        item.victim_rank = (item.priority, -item.reserved_at, item.workload.uid, item.key)
+        self.running[item.key] = item
+        insort(self.leaving if item.evicted else self.victims, (item.victim_rank, item))
+
+    def release(self, item: Item) -> None:
+        self._forget_victim(item)
+        del self.running[item.key]
+        self.remove_all(item.usage)
+        self.generation += 1
+
+    def mark_evicted(self, item: Item, reason: str) -> None:
+        self._forget_victim(item)
+        item.evicted = reason
+        assert item.victim_rank is not None
+        insort(self.leaving, (item.victim_rank, item))
+
+    def rerank(self, item: Item) -> None:
+        """The running item's priority changed."""
+        self._forget_victim(item)
+        assert item.reserved_at is not None
+        item.victim_rank = (item.priority, -item.reserved_at, item.workload.uid, item.key)
+        insort(self.leaving if item.evicted else self.victims, (item.victim_rank, item))
+
+    def memento(self) -> tuple[object, ...]:
+        return (
+            self.spec, self.parent, self.tree, self.inactive, self.generation, dict(self.usage), dict(self.running),
+            list(self.victims), list(self.leaving), self.pending.memento(),
+        )  # fmt: skip
+
+    def restore(self, memento: tuple[object, ...], frs: FlavorResources) -> None:
+        spec, self.parent, self.tree, self.inactive, self.generation, self.usage = memento[:6]  # type: ignore[assignment]
+        self.running, self.victims, self.leaving, pending = memento[6:]  # type: ignore[assignment]
+        if spec is not self.spec:
+            self.describe(spec, frs)  # type: ignore[arg-type]
+        self.pending.restore(pending)  # type: ignore[arg-type]
+
+    def _forget_victim(self, item: Item) -> None:
+        ranked = self.leaving if item.evicted else self.victims
+        assert item.victim_rank is not None
+        del ranked[bisect_left(ranked, (item.victim_rank,))]  # type: ignore[arg-type]
+
+
+class Tree:
+    """A root and everything under it: what one decision can touch, and what has to be looked at again together."""
+
+    __slots__ = ("cohorts", "cyclic", "dirty", "evaluated", "queues", "ready", "root", "stale", "waiting")
+
+    def __init__(self, root: Node, cohorts: list[CohortNode], queues: list[Queue], cyclic: bool) -> None:
+        self.root = root
+        self.cohorts = cohorts
+        self.queues = queues
+        self.cyclic = cyclic
+        """Its cohorts name each other in a circle: nothing in it can be admitted."""
+        self.stale = True
+        """Quotas or shape changed: subtree quotas have to be recomputed."""
+        self.dirty = True
+        """Something changed since it was last looked at without effect."""
+        self.evaluated = 0
+        """The cycle in which it was last looked at."""
+        self.ready: dict[str, Queue] = {q.name: q for q in queues}
+        """Queues that may have a head."""
+        self.waiting: dict[str, Queue] = {q.name: q for q in queues}
+        """Queues in which a flush may wake something."""
