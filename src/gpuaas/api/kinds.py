@@ -50,6 +50,7 @@ class Behaviour:
     keep_status_on_create = False  # whoever registers the object brings its status (Node)
     orphan_by_default = False  # deletion without a propagation policy leaves the dependents (Job, for old clients)
     unconditional_update = True  # PUT without a resourceVersion overwrites
+    webhook = ""  # custom kinds: the name of the validating webhook whose part this plays; its errors are `Denied`
     name_messages: Callable[[str], list[str]] = staticmethod(is_dns1123_subdomain)
 
     def default(self, obj: Object) -> None:
@@ -67,6 +68,10 @@ class Behaviour:
     def validate_update(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
         """Only what depends on the old object; `validate` has run as well."""
         return []
+
+    def check_update(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+        """Everything wrong with an update. Kinds that let an old fault pass override this."""
+        return self.validate(obj) + self.validate_update(obj, old)
 
     def prepare_status_update(self, obj: Object, old: Mapping[str, Any]) -> None: ...
 
@@ -101,6 +106,7 @@ class Kind:
     verbs: tuple[str, ...] = ALL_VERBS
     columns: tuple[Column, ...] = ()  # without the leading Name; Age included where the kind shows it
     row: Callable[[Mapping[str, Any], float], list[Any]] | None = None  # (object, now) -> cells after Name
+    whole_row: bool = False  # `columns` and `row` hold the Name column too (events end with it)
     behaviour: Behaviour = field(default_factory=Behaviour)
     deprecated: str = ""  # the Warning header of this version, "" if it is current
     stored_only: bool = False  # no rules of its own: unknown fields survive
