@@ -1,0 +1,175 @@
+"""What `metadata` may hold, for every kind alike: names, labels, annotations, owners, finalizers.
+
+`validate_metadata` checks an object by itself, `validate_metadata_update` what an update may not change, and
+`validate_label_selector` the selector objects that many kinds hold. Paths and words are Kubernetes'.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, too_long
+from gpuaas.base.names import is_dns1123_label, is_label_value, is_qualified_name
+
+NameMessages = Callable[[str], list[str]]
+View = Mapping[str, Any]
+
+IMMUTABLE: Final = "field is immutable"
+NEGATIVE: Final = "must be greater than or equal to 0"
+_ANNOTATIONS_LIMIT: Final = 256 * 1024
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+
+
+def validate_metadata(
+    obj: View, namespaced: bool, name_messages: NameMessages, path: str = "metadata"
+) -> list[FieldError]:
+    """Everything wrong with an object's metadata as it stands."""
+    metadata = obj.get("metadata") or {}
+    errors = _names(metadata, name_messages, path)
+    errors += _namespace(metadata, namespaced, path)
+    if metadata.get("generation", 0) < 0:
+        errors.append(invalid(child(path, "generation"), metadata["generation"], NEGATIVE))
+    errors += validate_labels(metadata.get("labels"), child(path, "labels"))
+    errors += validate_annotations(metadata.get("annotations"), child(path, "annotations"))
+    errors += _owners(metadata.get("ownerReferences") or (), child(path, "ownerReferences"))
+    errors += _finalizers(metadata.get("finalizers") or (), child(path, "finalizers"))
+    return errors
+
+
+def validate_metadata_update(obj: View, old: View, path: str = "metadata") -> list[FieldError]:
+    """What an update may not do to metadata; the caller has already compared resource versions."""
+    metadata, before = obj.get("metadata") or {}, old.get("metadata") or {}
+    errors: list[FieldError] = []
+    if before.get("deletionTimestamp"):
+        new = sorted(set(metadata.get("finalizers") or ()) - set(before.get("finalizers") or ()))
+        if new:
+            listed = ", ".join(f'"{name}"' for name in new)
+            errors.append(
+                forbidden(
+                    child(path, "finalizers"),
+                    "no new finalizers can be added if the object is being deleted, found new finalizers"
+                    f" []string{{{listed}}}",
+                )
+            )
+    if metadata.get("generation", 0) < before.get("generation", 0):
+        errors.append(invalid(child(path, "generation"), metadata.get("generation", 0), "must not be decremented"))
+    for key in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        empty = "" if key in ("name", "namespace", "uid") else None
+        if metadata.get(key, empty) != before.get(key, empty):
+            errors.append(invalid(child(path, key), metadata.get(key, empty), IMMUTABLE))
+    errors += validate_labels(metadata.get("labels"), child(path, "labels"))
+    errors += validate_annotations(metadata.get("annotations"), child(path, "annotations"))
+    errors += _owners(metadata.get("ownerReferences") or (), child(path, "ownerReferences"))
+    return errors
+
+
+def validate_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for key, value in (labels or {}).items():
+        errors += [invalid(path, key, message) for message in is_qualified_name(key)]
+        errors += [invalid(path, value, message) for message in is_label_value(value)]
+    return errors
+
+
+def validate_annotations(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
+    annotations = annotations or {}
+    errors = [invalid(path, key, message) for key in annotations for message in is_qualified_name(key.lower())]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
+        errors.append(too_long(path, _ANNOTATIONS_LIMIT))
+    return errors
+
+
+def validate_label_selector(selector: View | None, path: str) -> list[FieldError]:
+    if selector is None:
+        return []
+    errors = validate_labels(selector.get("matchLabels"), child(path, "matchLabels"))
+    for index, expression in enumerate(selector.get("matchExpressions") or ()):
+        errors += _expression(expression, child(path, "matchExpressions", index))
+    return errors
+
+
+def prefix_as_name(prefix: str) -> str:
+    """A generateName is checked as the name it may become: a dash at its end is not the last character of that."""
+    return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _names(metadata: View, name_messages: NameMessages, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    prefix, name = metadata.get("generateName", ""), metadata.get("name", "")
+    if prefix:
+        messages = name_messages(prefix_as_name(prefix))
+        errors += [invalid(child(path, "generateName"), prefix, message) for message in messages]
+    if not name:
+        return [*errors, required(child(path, "name"), "name or generateName is required")]
+    return errors + [invalid(child(path, "name"), name, message) for message in name_messages(name)]
+
+
+def _namespace(metadata: View, namespaced: bool, path: str) -> list[FieldError]:
+    namespace, path = metadata.get("namespace", ""), child(path, "namespace")
+    if not namespaced:
+        return [forbidden(path, "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [required(path)]
+    return [invalid(path, namespace, message) for message in is_dns1123_label(namespace)]
+
+
+def _owners(owners: Sequence[View], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controller = ""
+    for owner in owners:
+        errors += _owner(owner, path)
+        if not owner.get("controller"):
+            continue
+        name = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+        if controller:
+            errors.append(
+                invalid(
+                    path,
+                    list(owners),
+                    'Only one reference can have Controller set to true. Found "true" in references for'
+                    f" {controller} and {name}",
+                )
+            )
+        controller = controller or name
+    return errors
+
+
+def _owner(owner: View, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    api_version = owner.get("apiVersion", "")
+    if not api_version.rpartition("/")[2]:
+        errors.append(invalid(child(path, "apiVersion"), api_version, "version must not be empty"))
+    errors += [
+        invalid(child(path, key), "", "must not be empty") for key in ("kind", "name", "uid") if not owner.get(key)
+    ]
+    if api_version == "v1" and owner.get("kind") == "Event":
+        errors.append(invalid(path, dict(owner), "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def _finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:
+    errors = [invalid(path, name, message) for name in finalizers for message in is_qualified_name(name)]
+    if _ORPHAN in finalizers and _FOREGROUND in finalizers:
+        both = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
+        errors.append(invalid(path, list(finalizers), both))
+    return errors
+
+
+def _expression(expression: View, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    values = expression.get("values") or ()
+    match expression.get("operator", ""):
+        case "In" | "NotIn":
+            if not values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(required(child(path, "values"), text))
+        case "Exists" | "DoesNotExist":
+            if values:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(forbidden(child(path, "values"), text))
+        case other:
+            errors.append(invalid(child(path, "operator"), other, "not a valid selector operator"))
+    key = expression.get("key", "")
+    errors += [invalid(child(path, "key"), key, message) for message in is_qualified_name(key)]
+    for index, value in enumerate(values):
+        errors += [invalid(child(path, "values", index), value, message) for message in is_label_value(value)]
+    return errors
