@@ -24,13 +24,14 @@ class ApiError(Exception):
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
         self.retry_after = retry_after
+        self.list_metadata: dict[str, Any] = {}
 
     def status(self) -> dict[str, Any]:
         """The `Status` object a client gets."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.list_metadata,
             "status": "Failure",
             "message": self.message,
         }
@@ -74,6 +75,18 @@ class Forbidden(ApiError):
             else f"{qualified(group, resource)} is forbidden"
         )
         super().__init__(f"{subject}: {why}", details=_details(name, group, resource))
+
+
+class Denied(ApiError):
+    """What a validating webhook refuses: its words, with its name in front."""
+
+    code, reason = 403, "Forbidden"
+
+    def __init__(self, webhook: str, errors: Sequence[FieldError]) -> None:
+        texts = list(dict.fromkeys(str(error) for error in errors))
+        body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        super().__init__(f'admission webhook "{webhook}" denied the request: {body}')
+        self.errors = tuple(errors)
 
 
 class NotFound(ApiError):
