@@ -109,7 +109,7 @@ class Client(Protocol):
         labels: str = "",
         fields: str = "",
         bookmarks: bool = True,
-        timeout: float | None = None,
+        timeout_seconds: int | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Ends quietly when the server ends it; raises Expired when the revision is gone (then list again)."""
         ...

@@ -74,6 +74,13 @@ class Informer:
         for obj in self.all():
             handler(None, obj)
 
+    def unsubscribe(self, handler: Handler) -> None:
+        self._handlers.remove(handler)
+
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self._handlers)
+
     def add_index(self, index: str, indexer: Indexer) -> None:
         """`indexed(index, value)` then gives the objects for which `indexer` names the value."""
         if index in self._indexers:
@@ -115,8 +122,8 @@ class Informer:
                 try:
                     if not self._resume:
                         await self._relist()
-                    backoff.reset()
                     await self._follow()
+                    backoff.reset()
                 except ApiError as error:
                     if error.code == 410:
                         self._resume = ""
@@ -125,6 +132,10 @@ class Informer:
                     await self._clock.sleep(backoff.next())
                 except OSError as error:
                     _log.debug("watch of %s failed: %s", self.resource, error)
+                    await self._clock.sleep(backoff.next())
+                except Exception:  # an unexpected fault must not leave a view that silently grows old
+                    _log.exception("watch of %s failed", self.resource)
+                    self._resume = ""
                     await self._clock.sleep(backoff.next())
         finally:
             self._stop()
@@ -264,9 +275,13 @@ class Informers:
         for informer in list(self._informers.values()):
             await informer.synced()
 
-    async def drop(self, resource: Resource) -> None:
-        """Stop following a resource that is served no more."""
-        self._informers.pop(resource, None)
+    async def release(self, resource: Resource, handler: Handler) -> None:
+        """The handler is done with the resource; what nobody listens to any more is not followed any longer."""
+        informer = self._informers[resource]
+        informer.unsubscribe(handler)
+        if informer.has_listeners:
+            return
+        del self._informers[resource]
         task = self._tasks.pop(resource, None)
         if task is not None:
             await _cancelled([task])

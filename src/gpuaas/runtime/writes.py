@@ -9,6 +9,7 @@ controller has any. `merge_diff` makes the patches controllers write.
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
+from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.client.protocol import Client, Listing, Object, PatchKind, Propagation, Resource, WatchEvent
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, key_of, revision_of, uid_of
@@ -57,7 +58,7 @@ class ReadYourWrites:
         labels: str = "",
         fields: str = "",
         bookmarks: bool = True,
-        timeout: float | None = None,
+        timeout_seconds: int | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         return self._client.watch(
             resource,
@@ -66,7 +67,7 @@ class ReadYourWrites:
             labels=labels,
             fields=fields,
             bookmarks=bookmarks,
-            timeout=timeout,
+            timeout_seconds=timeout_seconds,
         )
 
     async def create(
@@ -233,6 +234,7 @@ def _is_last_breath(obj: Mapping[str, Any]) -> bool:
         metadata.get("deletionTimestamp")
         and not metadata.get("finalizers")
         and not metadata.get("deletionGracePeriodSeconds")
+        and not (obj.get("spec") or {}).get("finalizers")  # where namespaces keep theirs
     )
 
 
@@ -264,3 +266,9 @@ async def write_status(client: Client, resource: Resource, obj: Mapping[str, Any
         subresource="status",
     )
     return True
+
+
+def namespace_is_ending(error: ApiError) -> bool:
+    """Nothing can be created in a namespace that is gone or going; waiting will not help."""
+    causes = error.details.get("causes") or ()
+    return isinstance(error, NotFound) or any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
