@@ -50,6 +50,8 @@ def cluster_queue(obj: Object, checks: Mapping[str, Object] | None = None) -> Cl
     """`checks` are the AdmissionCheck objects by name; without them every check counts as active."""
     spec = obj.get("spec") or {}
     preemption = spec.get("preemption") or {}
+    # The API server fills in both policies. Where it did not, one that is missing beside the other is no policy at all.
+    undefaulted = "" if preemption else "Never"
     within = preemption.get("borrowWithinCohort") or {}
     rules = spec.get("flavorFungibility") or {}
     scope = spec.get("admissionScope") or {}
@@ -65,8 +67,8 @@ def cluster_queue(obj: Object, checks: Mapping[str, Object] | None = None) -> Cl
             rules.get("preference") == "PreemptionOverBorrowing",
         ),
         preemption=PreemptionPolicy(
-            Preemption(preemption.get("withinClusterQueue") or "Never"),
-            Preemption(preemption.get("reclaimWithinCohort") or "Never"),
+            Preemption(preemption.get("withinClusterQueue", undefaulted)),
+            Preemption(preemption.get("reclaimWithinCohort", undefaulted)),
             (within.get("policy") or "Never") != "Never",
             within.get("maxPriorityThreshold"),
         ),

@@ -16,7 +16,7 @@ from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Reason, TooLittleFree, TooMuch, Unfit
 from gpuaas.engine.shapes import PodGroup, Scan, ShapePlan
 from gpuaas.engine.tree import FlavorResources, Usage, lowest_fit
-from gpuaas.engine.values import Fungibility, PodSet
+from gpuaas.engine.values import Fungibility, PodSet, Preemption
 
 
 class Mode(IntEnum):
@@ -120,7 +120,7 @@ class Assigner:
         self._frs = frs
         self._oracle = oracle
         policy = queue.spec.preemption
-        self._borrow_preempts = policy.borrow_within_cohort or (fair and policy.reclaim.value != "Never")
+        self._borrow_preempts = policy.borrow_within_cohort or (fair and policy.reclaim is not Preemption.NEVER)
 
     def assign(self, counts: tuple[int, ...] | None = None) -> Assignment:
         plan = self.plan

@@ -53,6 +53,8 @@ class Finished:
     """The workload finished, was deactivated or deleted: it neither waits nor holds quota."""
 
     key: str
+    wakes: bool = True
+    """Whether what was found inadmissible is looked at again now."""
 
 
 Value = Flavor | Cohort | ClusterQueue | LocalQueue | Namespace | Topology | Node | Workload

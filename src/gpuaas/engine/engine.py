@@ -100,8 +100,8 @@ class Engine:
         match change:
             case Workload():
                 self._submit(change)
-            case Finished(key):
-                self._finish(key)
+            case Finished(key, wakes):
+                self._finish(key, wakes)
             case Released():
                 self._release(change)
             case Evicted(key, reason):
@@ -198,7 +198,7 @@ class Engine:
                 return Token.MISCONFIGURED, pod_set.problem, Requeue.GENERIC
         return None
 
-    def _finish(self, key: str) -> None:
+    def _finish(self, key: str, wakes: bool) -> None:
         item = self.items.pop(key, None)
         if item is None:
             return
@@ -206,8 +206,10 @@ class Engine:
             self._give_back(item)
         else:
             self._unqueue(item)
-        if item.queue is not None:
+        if item.queue is not None and wakes:
             self._flush(item.queue)
+        elif item.queue is not None:
+            self.forest.wake(item.queue)
 
     def _release(self, change: Released) -> None:
         item = self.items[change.key]

@@ -71,6 +71,8 @@ class Hunt:
         return self.placeable is None or self.placeable()
 
 
+NOBODY = frozenset({Preemption.NEVER, Preemption.UNSET})
+
 Candidate = tuple[Victim, Rule, bool, CohortNode | None]
 """(ranked item, rule, only without borrowing, lowest common ancestor)"""
 
@@ -102,7 +104,7 @@ def legal(policy: Preemption, preemptor: Item, candidate: Item) -> bool:
     match policy:
         case Preemption.ANY:
             return True
-        case Preemption.NEVER:
+        case Preemption.NEVER | Preemption.UNSET:
             return False
         case Preemption.LOWER:
             return preemptor.priority > candidate.priority
@@ -114,7 +116,7 @@ def legal(policy: Preemption, preemptor: Item, candidate: Item) -> bool:
 
 def legal_in(queue: Queue, hunt: Hunt, policy: Preemption) -> list[Victim]:
     """The running items of a queue that the policy gives up and that use what is contested, evicted ones first."""
-    if policy is Preemption.NEVER:
+    if policy in NOBODY:
         return []
     contested = hunt.contested
     return [
@@ -181,7 +183,7 @@ def _from_other_queues(hunt: Hunt) -> tuple[list[Candidate], list[Candidate]]:
     by_place: list[Candidate] = []
     by_priority: list[Candidate] = []
     queue = hunt.queue
-    if queue.parent is None or queue.spec.preemption.reclaim is Preemption.NEVER:
+    if queue.parent is None or queue.spec.preemption.reclaim in NOBODY:
         return by_place, by_priority
     advantage, rest = queue.fits_quota(hunt.requests)
     below: CohortNode | None = None

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpuaas.engine.items import Item
-from gpuaas.engine.preempt import Hunt, Rule, Target, fill_back, in_order, legal_in
+from gpuaas.engine.preempt import NOBODY, Hunt, Rule, Target, fill_back, in_order, legal_in
 from gpuaas.engine.queues import Queue, Victim
 from gpuaas.engine.shares import NEGATIVE, Rank, share
 from gpuaas.engine.tree import CohortNode, FlavorResources, Node
-from gpuaas.engine.values import Preemption
 
 Strategy = Callable[[Rank, Rank, Rank], bool]
 """(preemptor's new share, target's old share, target's new share) to whether the target may be taken."""
@@ -56,7 +55,7 @@ def _candidates(hunt: Hunt) -> list[Victim]:
     queue = hunt.queue
     policy = queue.spec.preemption
     found = legal_in(queue, hunt, policy.within_queue)
-    if queue.parent is None or policy.reclaim is Preemption.NEVER:
+    if queue.parent is None or policy.reclaim in NOBODY:
         return found
     root = queue.path[0]
     assert isinstance(root, CohortNode)

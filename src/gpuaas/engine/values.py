@@ -26,6 +26,8 @@ LQKey = str
 class Preemption(Enum):
     """Whom a queue's policy lets its workloads preempt."""
 
+    UNSET = ""
+    """Nobody chose and nothing was defaulted: preempts nobody, but is not `NEVER` where upstream asks for that."""
     NEVER = "Never"
     LOWER = "LowerPriority"
     LOWER_OR_NEWER_EQUAL = "LowerOrNewerEqualPriority"
