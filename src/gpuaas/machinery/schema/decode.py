@@ -42,7 +42,7 @@ def normalize(schema: Schema, obj: dict[str, Any], *, keep_unknown: bool = False
         fresh = decoder(schema, keep_unknown)(obj, lost)
     except Unreadable as problem:
         raise _refusal(schema, obj, problem.message) from None
-    except _Mismatch as problem:
+    except NotOfType as problem:
         raise _refusal(schema, obj, str(problem)) from None
     return Decoded(fresh, unknown_fields(schema, obj) if lost else [])
 
@@ -54,7 +54,7 @@ def _refusal(schema: Schema, obj: Any, why: str) -> BadRequest:
     return BadRequest(f'{kind or target} in version "{version}" cannot be handled as a {target}: {why}')
 
 
-class _Mismatch(Exception):
+class NotOfType(Exception):
     """A value of the wrong JSON type. Objects on the way out add where it was."""
 
     def __init__(self, found: str, wanted: str) -> None:
@@ -172,7 +172,7 @@ def _decode_raw(value: Any, _lost: list[str]) -> Any:
 def _decode_int_or_string(value: Any, _lost: list[str]) -> Any:
     if value.__class__ is str or (value.__class__ is int and -(1 << 31) <= value < 1 << 31):
         return value
-    raise _Mismatch(_found_for_number(value), "int32")
+    raise NotOfType(_found_for_number(value), "int32")
 
 
 def _found_for_number(value: Any) -> str:
@@ -187,7 +187,7 @@ def _with_type(canonical: Callable[[Any], Any]) -> Decoder:
         except Unreadable as problem:
             if not problem.wrong_type:
                 raise
-            raise _Mismatch(json_type(value), problem.wrong_type) from None
+            raise NotOfType(json_type(value), problem.wrong_type) from None
 
     return decode
 
@@ -196,7 +196,7 @@ def _plain(schema: Schema, wanted: type) -> Decoder:
     def decode(value: Any, _lost: list[str]) -> Any:
         if value.__class__ is wanted:
             return value
-        raise _Mismatch(json_type(value), _go_type(schema))
+        raise NotOfType(json_type(value), _go_type(schema))
 
     return decode
 
@@ -208,7 +208,7 @@ def _integer(schema: Schema) -> Decoder:
     def decode(value: Any, _lost: list[str]) -> Any:
         if value.__class__ is int and low <= value <= high:
             return value
-        raise _Mismatch(_found_for_number(value), _go_type(schema))
+        raise NotOfType(_found_for_number(value), _go_type(schema))
 
     return decode
 
@@ -217,7 +217,7 @@ def _number(schema: Schema) -> Decoder:
     def decode(value: Any, _lost: list[str]) -> Any:
         if value.__class__ is int or value.__class__ is float:
             return value
-        raise _Mismatch(json_type(value), _go_type(schema))
+        raise NotOfType(json_type(value), _go_type(schema))
 
     return decode
 
@@ -230,7 +230,7 @@ def _array(schema: Schema, keep: bool) -> Decoder:
 
     def decode(value: Any, lost: list[str]) -> Any:
         if value.__class__ is not list:
-            raise _Mismatch(json_type(value), _go_type(schema))
+            raise NotOfType(json_type(value), _go_type(schema))
         return [item if item.__class__ is plain else null() if item is None else convert(item, lost) for item in value]
 
     return decode
@@ -244,7 +244,7 @@ def _map(schema: Schema, keep: bool) -> Decoder:
 
     def decode(value: Any, lost: list[str]) -> Any:
         if value.__class__ is not dict:
-            raise _Mismatch(json_type(value), _go_type(schema))
+            raise NotOfType(json_type(value), _go_type(schema))
         return {
             key: item if item.__class__ is plain else null() if item is None else convert(item, lost)
             for key, item in value.items()
@@ -280,7 +280,7 @@ def _object(schema: Schema, keep: bool) -> Decoder:
 
     def decode(value: Any, lost: list[str]) -> Any:
         if value.__class__ is not dict:
-            raise _Mismatch(json_type(value), _go_type(schema))
+            raise NotOfType(json_type(value), _go_type(schema))
         out: dict[str, Any] = {}
         key = ""
         try:
@@ -300,7 +300,7 @@ def _object(schema: Schema, keep: bool) -> Decoder:
                     item = convert(item, lost)
                     if (item or not drop) and item is not None:
                         out[key] = item
-        except _Mismatch as problem:
+        except NotOfType as problem:
             problem.inside(schema, key)
             raise
         for name, make in absent:

@@ -130,10 +130,10 @@ def _moment(text: str, fields: dict[str, str]) -> datetime:
     micros = int((fields.get(".000000", ".0")[1:7]).ljust(6, "0"))
     offset = fields["Z07:00"]
     zone: timezone = UTC
-    if offset != "Z":
-        away = timedelta(hours=int(offset[1:3]), minutes=int(offset[4:6]))
-        zone = timezone(-away if offset[0] == "-" else away)
     try:
+        if offset != "Z":
+            away = timedelta(hours=int(offset[1:3]), minutes=int(offset[4:6]))
+            zone = timezone(-away if offset[0] == "-" else away)
         return datetime(year, month, day, hour, minute, second, micros, zone).astimezone(UTC)
     except (ValueError, OverflowError):
         raise Unreadable(f'parsing time "{text}": day out of range') from None

@@ -1,0 +1,158 @@
+"""Whether the values of a custom resource are what its schema asks for, in kube-apiserver's words.
+
+`validate` gives every field error at once: the schema's keywords first, then embedded resources, then duplicates in
+sets and maps. With the old object, what was wrong before and has not been touched is tolerated (ratcheting), so that a
+stricter schema does not lock existing objects. Rules in CEL are module rules' question, and are only asked when
+`blocks_rules` finds nothing: a rule may not see values of the wrong type.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuaas.base.fielderrors import FieldError, duplicate, invalid, keyed, required
+from gpuaas.base.fielderrors import child as child_path
+from gpuaas.base.names import is_dns1035_label
+from gpuaas.machinery.schema.keywords import compile_check
+from gpuaas.machinery.schema.model import MISSING, Schema
+from gpuaas.machinery.schema.structural import has_embedded, in_order
+from gpuaas.machinery.schema.valuechecks import NO_PATH, Check
+
+_BLOCKING = frozenset(
+    ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
+)
+
+
+def validate(schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[FieldError]:
+    """What is wrong with `obj`; on update, `old` is the object it replaces."""
+    check: Check | None = schema.compiled.get("validate")
+    if check is None:
+        check = schema.compiled["validate"] = compile_check(schema.source)
+    errors = _run(check, obj, MISSING if old is None else old)
+    if has_embedded(schema):
+        errors.extend(_check_embedded(schema, obj, ""))
+    if has_list_types(schema) and (old is None or not check_lists(schema, old)):
+        errors.extend(check_lists(schema, obj))
+    return errors
+
+
+def blocks_rules(errors: Sequence[FieldError]) -> FieldError | None:
+    """The error that stands in for unchecked rules, when the object is too wrong to ask them."""
+    if not any(error.reason in _BLOCKING for error in errors):
+        return None
+    return invalid(
+        "<nil>",
+        None,
+        "some validation rules were not checked because the object was invalid; correct the existing errors to complete"
+        " validation",
+    )
+
+
+def check_value(source: Mapping[str, Any], value: Any, prefix: str) -> list[FieldError]:
+    """The schema's keywords on a value that is not an object of its own; `prefix` is where it stands."""
+    return [_placed(error, prefix) for error in _run(compile_check(source), value, MISSING)]
+
+
+def _run(check: Check, value: Any, old: Any) -> list[FieldError]:
+    errors: list[FieldError] = []
+    check(value, old, NO_PATH, errors)
+    if errors and old is not MISSING and old == value:
+        return []
+    return list(dict.fromkeys(errors))
+
+
+def _placed(error: FieldError, prefix: str) -> FieldError:
+    path = prefix if error.path == "<nil>" else f"{prefix}.{error.path}"
+    return FieldError(error.reason, path, error.body)
+
+
+def has_list_types(schema: Schema) -> bool:
+    """Whether some list below is a set or a map; remembered."""
+    known: bool | None = schema.compiled.get("list-types")
+    if known is None:
+        below = [*schema.properties.values(), schema.items, schema.additional]
+        known = schema.list_type != "atomic" or any(has_list_types(place) for place in below if place is not None)
+        schema.compiled["list-types"] = known
+    return known
+
+
+def check_lists(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
+    """Duplicates in lists that are sets or maps."""
+    errors: list[FieldError] = []
+    if not has_list_types(schema):
+        return errors
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            place = schema.properties.get(key)
+            if place is not None:
+                errors.extend(check_lists(place, item, child_path(path, key)))
+            elif schema.additional is not None:
+                errors.extend(check_lists(schema.additional, item, keyed(path, key)))
+    elif isinstance(value, list):
+        if schema.list_type != "atomic":
+            errors.extend(_duplicates(schema, value, path))
+        if schema.items is not None:
+            for index, item in enumerate(value):
+                errors.extend(check_lists(schema.items, item, child_path(path, index)))
+    return errors
+
+
+def _duplicates(schema: Schema, items: list[Any], path: str) -> list[FieldError]:
+    if schema.list_type == "map":
+        for index, item in enumerate(items):
+            if item is not None and not isinstance(item, dict):
+                return [invalid(child_path(path, index), item, "must be an object for an array of list-type map")]
+        names: list[Any] = [
+            {key: (item or {})[key] for key in schema.list_keys if key in (item or {})} for item in items
+        ]
+    else:
+        names = items
+    errors: list[FieldError] = []
+    counts: dict[Any, int] = {}
+    for index, name in enumerate(names):
+        identity = _identity(name)
+        counts[identity] = counts.get(identity, 0) + 1
+        if counts[identity] == 2:  # a third time is not news
+            errors.append(duplicate(child_path(path, index), in_order(name)))
+    return errors
+
+
+def _identity(value: Any) -> Any:
+    """Something hashable that is equal exactly when the JSON values are."""
+    if isinstance(value, dict):
+        return "object", frozenset((key, _identity(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return "array", tuple(_identity(item) for item in value)
+    return type(value), value
+
+
+def _check_embedded(schema: Schema, value: Any, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if isinstance(value, Mapping):
+        if schema.embedded:
+            errors.extend(_check_type_meta(value, path))
+        for key, item in value.items():
+            place = schema.properties.get(key)
+            if place is not None and has_embedded(place):
+                errors.extend(_check_embedded(place, item, child_path(path, key)))
+            elif place is None and schema.additional is not None:
+                errors.extend(_check_embedded(schema.additional, item, keyed(path, key)))
+    elif isinstance(value, list) and schema.items is not None:
+        for index, item in enumerate(value):
+            errors.extend(_check_embedded(schema.items, item, child_path(path, index)))
+    return errors
+
+
+def _check_type_meta(value: Mapping[str, Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name in ("apiVersion", "kind"):
+        where = child_path(path, name)
+        if name not in value:
+            errors.append(required(where))
+        elif not value[name]:
+            errors.append(invalid(where, "", "must not be empty"))
+        elif name == "apiVersion" and value[name].count("/") > 1:
+            errors.append(invalid(where, value[name], f"unexpected GroupVersion string: {value[name]}"))
+        elif name == "kind" and (complaints := is_dns1035_label(value[name].lower())):
+            detail = f"may have mixed case, but should otherwise match: {','.join(complaints)}"
+            errors.append(invalid(where, value[name], detail))
+    return errors
