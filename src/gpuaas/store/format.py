@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpuaas.store.entries import StoreError
+from gpuaas.store.wal import refuse_dropped_commits
 
 FORMAT = 1
 APPLICATION = 0x47505541  # "GPUA"
@@ -56,6 +57,8 @@ def connect(path: Path, *, fsync: bool = True) -> sqlite3.Connection:
     """Open for writing; makes the file where there is none, upgrades an older one. Call it under the lock."""
     with explained(path):
         fresh = _create(path)
+        if fsync and not fresh:  # without syncs nothing is promised, and a lost tail is no surprise
+            refuse_dropped_commits(path)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=600)
         try:
             _configure(db, fsync)
@@ -130,7 +133,7 @@ def _configure(db: sqlite3.Connection, fsync: bool) -> None:
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA synchronous = {'FULL' if fsync else 'OFF'}")
-    db.execute("PRAGMA wal_autocheckpoint = 2000")
+    db.execute("PRAGMA wal_autocheckpoint = 500")
     db.execute(f"PRAGMA journal_size_limit = {32 << 20}")
     db.execute("PRAGMA busy_timeout = 2000")
     db.execute("PRAGMA cache_size = -4000")

@@ -27,6 +27,7 @@ _IN_FLIGHT = 16_384
 class Writer:
     def __init__(self, log: Log, ceiling: int, decoded: DecodedCache, on_commit: Callable[[list[Event]], None]) -> None:
         self.broken: str | None = None
+        self._loop = asyncio.get_running_loop()
         self._log = log
         self._decoded = decoded
         self._on_commit = on_commit
@@ -57,18 +58,17 @@ class Writer:
         raw, value = render(revision)
         self._handed_out = revision
         entry = Entry(key, revision, before.created if before else revision, raw, value, self._decoded)
-        loop = asyncio.get_running_loop()
-        write = _Write(Event(type, entry, before), loop.create_future())
+        write = _Write(Event(type, entry, before), self._loop.create_future())
         self._in_flight[key] = write
         self._queue.append(write)
         if self._pump is None:
             # A task starts in the loop's next turn: all writes of this turn are in the first batch.
-            self._pump = loop.create_task(self._write_batches(), name="store-writes")
+            self._pump = self._loop.create_task(self._write_batches(), name="store-writes")
         return write.done
 
     async def run(self, work: Callable[..., None], *arguments: object) -> None:
         """Do something else with the file, between batches."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+        await self._loop.run_in_executor(self._thread, work, *arguments)
 
     async def close(self) -> bool:
         """Commit what is queued and end the thread; False if somebody else has already asked for it."""
