@@ -1,0 +1,207 @@
+"""JSON patches (RFC 6902), with the liberties kube-apiserver takes: negative indices count from the end, replacing a
+field that is not there sets it, and testing a field that is not there finds null.
+
+The object is never changed: containers on the way to a change are copied once for each patch, everything else is
+shared with the object and with the patch. A patch that does not apply is refused in the server's words, which do not
+say why; `PatchRefused.why` does, for logs.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gpuaas.base.errors import ApiError, BadRequest, TooLarge
+
+MAX_OPERATIONS: Final = 10_000
+_ABSENT: Final = object()
+_GO_KINDS: Final = ((bool, "bool"), (dict, "object"), (list, "array"), (str, "string"))
+
+
+class PatchRefused(ApiError):
+    """422: the patch is well formed, but does not apply to this object."""
+
+    code, reason = 422, "Invalid"
+
+    def __init__(self, why: str) -> None:
+        super().__init__("the server rejected our request due to an error in our request")
+        self.why = why
+
+    def status(self) -> dict[str, Any]:
+        status = super().status()
+        code = status.pop("code")
+        return {**status, "details": self.details, "code": code}
+
+
+def apply_json_patch(obj: dict[str, Any], ops: Any) -> Any:
+    """The object after all operations, in order. Nothing is applied if one of them cannot be."""
+    checked = _operations(ops)
+    if len(checked) > MAX_OPERATIONS:
+        limit = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(checked)}"
+        raise TooLarge(f"Request entity too large: {limit}")
+    document = _Document(obj)
+    for operation in checked:
+        document.apply(operation)
+    return document.root
+
+
+def _operations(ops: Any) -> Sequence[dict[str, Any]]:
+    if ops is None:
+        return []
+    if not isinstance(ops, list):
+        raise BadRequest(_cannot(ops, "Go value of type []handlers.jsonPatchOp"))
+    for operation in ops:
+        if operation is None:
+            continue
+        if not isinstance(operation, dict):
+            raise BadRequest(_cannot(operation, "Go value of type handlers.jsonPatchOp"))
+        for name in ("op", "path", "from"):
+            found = operation.get(name)
+            if found is not None and not isinstance(found, str):
+                raise BadRequest(_cannot(found, f"Go struct field jsonPatchOp.{name} of type string"))
+    return [operation or {} for operation in ops]
+
+
+def _cannot(value: Any, target: str) -> str:
+    return f"error decoding patch: json: cannot unmarshal {json_kind(value)} into {target}"
+
+
+def json_kind(value: Any) -> str:
+    """The JSON type of a value as Go's decoder names it."""
+    return next((name for kind, name in _GO_KINDS if isinstance(value, kind)), "null" if value is None else "number")
+
+
+class _Document:
+    """The object while it is patched; `_own` are the containers made here, which may be changed in place."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self._own: dict[int, Any] = {}
+
+    def apply(self, operation: dict[str, Any]) -> None:
+        value = operation.get("value")
+        match operation.get("op"):
+            case "add":
+                self._add(self._pointer(operation, "path"), value)
+            case "remove":
+                self._remove(self._pointer(operation, "path"))
+            case "replace":
+                self._replace(self._pointer(operation, "path"), value)
+            case "test":
+                self._test(self._pointer(operation, "path"), value)
+            case "move":
+                source = self._pointer(operation, "from")
+                moved = self._get(source)
+                self._remove(source)
+                self._add(self._pointer(operation, "path"), moved)
+            case "copy":
+                copied = self._get(self._pointer(operation, "from"))
+                self._own.clear()  # what is in two places now must be copied before it changes
+                self._add(self._pointer(operation, "path"), copied)
+            case other:
+                raise PatchRefused(f"Unexpected kind: {other or 'unknown'}")
+
+    def _pointer(self, operation: dict[str, Any], name: str) -> list[str]:
+        text = operation.get(name)
+        if text is None:
+            raise PatchRefused(f"{operation['op']} operation failed to decode {name}: missing value")
+        steps = text.split("/")[1:]
+        return [_unescaped(step) for step in steps]
+
+    def _add(self, pointer: list[str], value: Any) -> None:
+        container = self._container(pointer)
+        key = pointer[-1]
+        if isinstance(container, dict):
+            container[key] = value
+        elif key == "-":
+            container.append(value)
+        else:
+            container.insert(_index(key, len(container) + 1), value)
+
+    def _remove(self, pointer: list[str]) -> None:
+        container = self._container(pointer)
+        if isinstance(container, list):
+            del container[_index(pointer[-1], len(container))]
+        elif pointer[-1] in container:
+            del container[pointer[-1]]
+        else:
+            raise PatchRefused(f"Unable to remove nonexistent key: {pointer[-1]}: missing value")
+
+    def _replace(self, pointer: list[str], value: Any) -> None:
+        if not pointer:
+            if not isinstance(value, dict | list):
+                raise PatchRefused("replace operation value must be object or array")
+            self.root = value
+            return
+        container = self._container(pointer)
+        if isinstance(container, dict):
+            container[pointer[-1]] = value
+        else:
+            container[_index(pointer[-1], len(container))] = value
+
+    def _test(self, pointer: list[str], value: Any) -> None:
+        found = self._get(pointer) if pointer else self.root
+        if not _equal(found, value):
+            raise PatchRefused(f"testing value /{'/'.join(pointer)} failed: test failed")
+
+    def _get(self, pointer: list[str]) -> Any:
+        """What is there; null where a map has no such key."""
+        if not pointer:
+            raise PatchRefused("doc is missing path: missing value")
+        node = self.root
+        for step in pointer[:-1]:
+            node = _child(node, step)
+            if not isinstance(node, dict | list):
+                raise PatchRefused(f"doc is missing path: {step}: missing value")
+        return _child(node, pointer[-1])
+
+    def _container(self, pointer: list[str]) -> Any:
+        """The container of the last step, ours to change, with ours on the way to it."""
+        if not pointer:
+            raise PatchRefused("doc is missing path: missing value")
+        node = self.root = self._owned(self.root)
+        for step in pointer[:-1]:
+            below = _child(node, step)
+            if not isinstance(below, dict | list):
+                raise PatchRefused(f"doc is missing path: {step}: missing value")
+            below = self._owned(below)
+            node[_index(step, len(node)) if isinstance(node, list) else step] = below
+            node = below
+        return node
+
+    def _owned(self, container: Any) -> Any:
+        if id(container) in self._own:
+            return container
+        made = container.copy()
+        self._own[id(made)] = made
+        return made
+
+
+def _child(node: Any, step: str) -> Any:
+    return node[_index(step, len(node))] if isinstance(node, list) else node.get(step)
+
+
+def _index(text: str, length: int) -> int:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        raise PatchRefused(f"value was not a proper array index: '{text}'")
+    index = int(text)
+    if not -length <= index < length:
+        raise PatchRefused(f"Unable to access invalid index: {index}: invalid index referenced")
+    return index if index >= 0 else index + length
+
+
+def _unescaped(step: str) -> str:
+    """`~1` is a slash and `~0` a tilde, in one pass from left to right."""
+    if "~" not in step:
+        return step
+    parts = step.split("~")
+    rest = [{"0": "~", "1": "/"}.get(part[:1], "~" + part[:1]) + part[1:] for part in parts[1:]]
+    return parts[0] + "".join(rest)
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Equality of JSON texts: 1 is neither true nor 1.0."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_equal(value, two[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(_equal, one, two))
+    return type(one) is type(two) and bool(one == two)

@@ -1,0 +1,22 @@
+"""Field ownership: metadata.managedFields of every write, and server-side apply.
+
+`track_update` (module update) serves create, update and patch, `apply` (module apply) serves apply patches. Below
+them: whose change takes what from whom (ownership), the managedFields list (managed), sets of fields (fieldset), and
+reading objects by their type (atoms, compare, typed, merge, removal). Everything is pure; results share structure with
+their inputs, and inputs are never changed.
+"""
+
+from gpuaas.machinery.ssa.apply import Applied, ApplyFailed, apply
+from gpuaas.machinery.ssa.fieldset import FieldSet, from_paths
+from gpuaas.machinery.ssa.update import track_update, with_managed_fields, without_new_times
+
+__all__ = [
+    "Applied",
+    "ApplyFailed",
+    "FieldSet",
+    "apply",
+    "from_paths",
+    "track_update",
+    "with_managed_fields",
+    "without_new_times",
+]
