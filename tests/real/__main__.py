@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.real import parts, plane
+from tests.real import differential, parts, plane, sides
+from tests.real.judge import Judge, load, page, render
 
 
 def main() -> int:
@@ -40,6 +44,19 @@ def _parser() -> argparse.ArgumentParser:
     env = commands.add_parser("env", help="print the export lines for a running one")
     env.add_argument("--folder", type=Path, default=_default_folder())
     env.set_defaults(command=_env)
+
+    diff = commands.add_parser("diff", help="run the same cases against two servers and show what differs")
+    diff.add_argument("--only", default="", metavar="PATTERNS", help="only cases whose name matches (a,b*c)")
+    diff.add_argument("--kubectl", default=parts.KUBERNETES, metavar="VERSION", help="default: %(default)s")
+    diff.add_argument("--kind", choices=["kubectl", "wire", "both"], default="both")
+    diff.add_argument("--self-test", action="store_true", help="two real servers, which must not differ at all")
+    diff.add_argument("--real", type=Path, metavar="KUBECONFIG", help="use a running real server")
+    diff.add_argument("--ours", type=Path, metavar="KUBECONFIG", help="use a running server of ours")
+    diff.add_argument("--first", action="store_true", help="show only the first difference of each case")
+    diff.set_defaults(command=_diff)
+
+    differences = commands.add_parser("differences", help="print the listed differences as a page")
+    differences.set_defaults(command=_differences)
     return parser
 
 
@@ -79,6 +96,41 @@ def _env(arguments: argparse.Namespace) -> int:
         return 1
     print(f"export KUBECONFIG={kubeconfig}")
     print(f"export PATH={parts.binary('kubectl').parent}{os.pathsep}$PATH")
+    return 0
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    with contextlib.ExitStack() as stack:
+        left = stack.enter_context(_side("real", arguments.real, sides.real_side))
+        other = sides.real_side if arguments.self_test else sides.our_side
+        right = stack.enter_context(_side("ours", arguments.ours, other))
+        homes = Path(stack.enter_context(differential.temporary_homes()))
+        judge = Judge([] if arguments.self_test else load())
+        cases: list[tuple[str, differential.Run]] = []
+        if arguments.kind != "wire":
+            kubectl = parts.binary("kubectl", arguments.kubectl)
+            cases += differential.kubectl_cases(kubectl, homes, arguments.only)
+        if arguments.kind != "kubectl":
+            cases += differential.wire_cases(arguments.only)
+        for found in differential.compare(cases, (left, right), judge):
+            for difference in found[:1] if arguments.first else found:
+                print(render(difference), end="\n\n", flush=True)
+    if not arguments.only and arguments.kind == "both":
+        for entry in judge.stale:
+            print(f"listed, and no longer seen: {entry.step} ({entry.title})")
+    failed = {difference.case for difference in judge.unlisted}
+    print(f"{len(cases)} cases, {judge.steps} steps: {len(judge.unlisted)} unlisted differences in {len(failed)} cases")
+    return 1 if judge.unlisted else 0
+
+
+def _side(
+    name: str, kubeconfig: Path | None, start: Callable[[str], AbstractContextManager[sides.Side]]
+) -> AbstractContextManager[sides.Side]:
+    return contextlib.nullcontext(sides.Side(name, kubeconfig)) if kubeconfig else start(name)
+
+
+def _differences(_arguments: argparse.Namespace) -> int:
+    print(page(load()))
     return 0
 
 

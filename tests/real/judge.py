@@ -63,11 +63,7 @@ class Judge:
 
     def compare(self, case: str, left: Sequence[Outcome], right: Sequence[Outcome]) -> list[Difference]:
         """The unlisted differences of one case."""
-        found = [
-            difference
-            for difference in _differences(case, left, right)
-            if not self._is_listed(difference)
-        ]
+        found = [difference for difference in _differences(case, left, right) if not self._is_listed(difference)]
         self.steps += len(left)
         self.unlisted.extend(found)
         return found
@@ -100,9 +96,8 @@ def render(difference: Difference, names: tuple[str, str] = ("real", "ours")) ->
     marks = {"- ": names[0], "+ ": names[1], "  ": ""}
     lines = [f"{difference.case}", f"  $ {difference.step}", f"  {difference.part}:"]
     compared = list(difflib.ndiff(difference.left.splitlines(), difference.right.splitlines()))
-    for line in _around_changes([line for line in compared if not line.startswith("? ")]):
-        lines.append(f"    {marks.get(line[:2], ''):>{width}} | {line[2:]}")
-    return "\n".join(lines)
+    shown = _around_changes([line for line in compared if not line.startswith("? ")])
+    return "\n".join([*lines, *(f"    {marks[line[:2]]:>{width}} | {line[2:]}" for line in shown)])
 
 
 def _differences(case: str, left: Sequence[Outcome], right: Sequence[Outcome]) -> Iterable[Difference]:

@@ -16,7 +16,7 @@ from typing import Any
 GENERATED = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_REVISION = re.compile(r'(resourceVersion"?: *"|Resource Version: +|resourceVersion=)(\d+)')
+_REVISION = re.compile(r'(resourceVersion\\?"?: *\\?"|Resource Version: +|resourceVersion=)(\d+)')
 _SERVICE_ADDRESS = re.compile(r"\b10\.0\.\d{1,3}\.\d{1,3}\b")
 
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -31,7 +31,8 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         # An age stands alone in its column.
         (r"(?:(?<=  )|^)(?:\d+[ydhms]){1,2}(?=  |$| \(x)", "<age>"),
         (r"(?<= over )(?:\d+[ydhms]){1,2}(?=\))", "<age>"),
-        (r"(?<=[a-z0-9]-)" + GENERATED + r"\b", "<generated>"),
+        (r"(?<=[a-z0-9][-._])" + GENERATED + r"\b", "<generated>"),
+        (r"\b([WEI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", r"\1<log> "),
         (r"(LIVE|MERGED)-\d+", r"\1-<n>"),
         (r"kubectl-edit-\d+", "kubectl-edit-<n>"),
         (r"(\"?nodePort\"?: )\d{5}", r"\1<port>"),

@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import yaml
-
 from tests.real.certificates import Authority
 from tests.real.parts import binary
 
@@ -78,11 +78,13 @@ class RealControlPlane:
     def token(self) -> str:
         return self.tokens["admin"]
 
-    def __enter__(self) -> RealControlPlane:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def start(self) -> None:

@@ -12,18 +12,19 @@ import contextlib
 import http.client
 import json
 import os
+import socket
 import ssl
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
-
 from tests.real.plane import RealControlPlane
 
 TIMEOUT_SECONDS = 30.0
@@ -89,14 +90,19 @@ class Side:
             address.hostname or "", address.port, context=self._tls, timeout=TIMEOUT_SECONDS
         )
 
-    def stream(self, path: str, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
-        """A response to be read piece by piece; closing it closes its own connection."""
+    @contextlib.contextmanager
+    def stream(self, path: str, headers: dict[str, str] | None = None) -> Iterator[tuple[HTTPResponse, socket.socket]]:
+        """A response to be read piece by piece, on a connection of its own, with the socket under it."""
         connection = self.connect()
-        connection.request("GET", self._path(path), headers=self._headers(headers))
-        response = connection.getresponse()
-        # http.client hands the socket over to a response that closes it, when the connection itself lets go.
-        response.headers["Connection"] = "close"
-        return response
+        connection.connect()
+        under = connection.sock
+        try:
+            connection.request("GET", self._path(path), headers=self._headers(headers))
+            with connection.getresponse() as response:
+                yield response, under
+        finally:
+            under.close()
+            connection.close()
 
     def close(self) -> None:
         if self._connection is not None:
@@ -114,7 +120,9 @@ class Side:
         data = body.encode() if isinstance(body, str) else body
         connection.request(method, self._path(path), body=data, headers=self._headers(headers))
         answer = connection.getresponse()
-        return Response(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        names = {name.lower() for name in answer.headers}
+        given = {name: ", ".join(answer.headers.get_all(name, [])) for name in names}
+        return Response(answer.status, given, answer.read())
 
     def _path(self, path: str) -> str:
         return urlsplit(self.url).path + path

@@ -1,0 +1,1 @@
+"""Raw requests that are sent to both servers, a module for each subject."""
