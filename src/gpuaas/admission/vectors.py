@@ -17,7 +17,17 @@ from gpuaas.admission.workloads import Reader
 from gpuaas.engine.changes import Finished, Released
 from gpuaas.engine.engine import BOTH_STRATEGIES, Config, Engine
 from gpuaas.engine.plan import Plan
-from gpuaas.engine.values import PodSetAdmission
+from gpuaas.engine.topology_values import Topology
+from gpuaas.engine.values import (
+    ClusterQueue,
+    Flavor,
+    FlavorQuotas,
+    LocalQueue,
+    Namespace,
+    PodSetAdmission,
+    Quota,
+    ResourceGroup,
+)
 
 SECOND = 1000
 IDLE_CYCLES = 4
@@ -58,6 +68,9 @@ def judge(vector: Object) -> Verdict:
             scenario = vector["scenario"]
             name, family, found = scenario["name"], scenario["family"], run_admission(scenario)
             differences = _compare_admission(vector["expect"], found)
+        case "topology":
+            name, family = vector["name"], vector["family"]
+            differences = _compare_topology(vector["expect"], run_topology(vector))
         case _:
             raise ValueError("not a vector: neither `scenario` nor `levels` and `nodes`")
     return Verdict(name, family, tuple(differences))
@@ -101,6 +114,49 @@ def run_admission(scenario: Object) -> Iterator[dict[str, Any]]:
         }
 
 
+def run_topology(vector: Object) -> Iterator[dict[str, Any]]:
+    """One entry a step: who is placed where, who waits, and the words for the one that was submitted."""
+    engine = Engine()
+    resources = ("cpu", "nvidia.com/gpu")
+    plenty = tuple((name, Quota(10_000 * (1000 if name == "cpu" else 1))) for name in resources)
+    group = ResourceGroup(resources, (FlavorQuotas("flavor", plenty),))
+    engine.apply(
+        Namespace("team"),
+        Topology("topo", tuple(vector["levels"])),
+        *(quotas.node(obj) for obj in vector["nodes"]),
+        Flavor("flavor", topology="topo"),
+        ClusterQueue("queue", (group,)),
+        LocalQueue("team", "queue", "queue"),
+    )
+    reader = Reader()
+    now = 0
+    for step in vector["steps"]:
+        now += SECOND
+        key = None
+        if "finish" in step:
+            engine.apply(Finished(f"team/{step['finish']}"))
+        if "submit" in step:
+            workload = reader.workload(step["submit"], created=now)
+            key = workload.key
+            engine.apply(workload)
+        words: dict[str, str] = {}
+        while engine.has_heads():
+            plan = engine.cycle(now)
+            words |= {passed.key: passed.message for passed in plan.passed}
+        yield {
+            "admitted": {i.workload.name: _places(i.admission) for i in engine.running() if i.admission},
+            "pending": sorted(item.workload.name for item in engine.pending()),
+            "message": words.get(key) if key is not None else None,
+        }
+
+
+def _places(pod_sets: tuple[PodSetAdmission, ...]) -> dict[str, Any]:
+    return {
+        p.name: {"count": p.count, "topology": {"/".join(values): count for values, count in p.domains or ()}}
+        for p in pod_sets
+    }
+
+
 def _settle(engine: Engine, now: int) -> tuple[list[dict[str, Any]], int]:
     """Cycles until four in a row change nothing, or no queue has a head."""
     cycles: list[dict[str, Any]] = []
@@ -140,6 +196,17 @@ def _compare_admission(expect: list[Any], found: Iterator[dict[str, Any]]) -> It
                 return
         for part in ("running", "pending"):
             one, two = wanted[part], got[part]
+            if (sorted(one) if part == "pending" else one) != two:
+                yield Difference(f"step {index}, {part}", one, two)
+                return
+
+
+def _compare_topology(expect: list[Any], found: Iterator[dict[str, Any]]) -> Iterator[Difference]:
+    for index, (wanted, got) in enumerate(zip(expect, found, strict=True)):
+        for part in ("admitted", "pending", "message"):
+            one, two = wanted.get(part), got[part]
+            if part == "message" and not one:
+                continue
             if (sorted(one) if part == "pending" else one) != two:
                 yield Difference(f"step {index}, {part}", one, two)
                 return

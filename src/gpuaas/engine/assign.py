@@ -52,9 +52,10 @@ Domains = tuple[tuple[tuple[str, ...], int], ...]
 class SetChoice:
     """What one pod set would get."""
 
-    __slots__ = ("amounts", "count", "delayed", "domains", "error", "frs", "pod_set", "preempting", "reasons")
+    __slots__ = ("amounts", "count", "delayed", "domains", "error", "frs", "index", "pod_set", "preempting", "reasons")
 
-    def __init__(self, pod_set: PodSet, count: int) -> None:
+    def __init__(self, index: int, pod_set: PodSet, count: int) -> None:
+        self.index = index
         self.pod_set = pod_set
         self.count = count
         self.frs: dict[str, int] = {}
@@ -127,7 +128,7 @@ class Assigner:
         amounts = plan.totals if counts is None else plan.amounts(counts)
         result = Assignment()
         choices = [
-            SetChoice(pod_set, pod_set.count if counts is None else counts[index])
+            SetChoice(index, pod_set, pod_set.count if counts is None else counts[index])
             for index, pod_set in enumerate(plan.pod_sets)
         ]
         for group in plan.groups:

@@ -136,7 +136,7 @@ class Cycle:
 
     def _fits(self, entry: Entry) -> tuple[bool, bool]:
         """Whether quota and place allow the entry, once this cycle's victims and its own are gone."""
-        placed = placed_by(entry.assignment, self._grounds.frs)
+        placed = placed_by(entry.assignment, self._grounds.frs, self._grounds.places)
         leaving = dict(self._victims.get(entry.queue.tree, {}))
         if placed:
             for victims in self._victims.values():
@@ -173,7 +173,7 @@ class Cycle:
         )
 
     def _take(self, entry: Entry, usage: Usage) -> None:
-        placed = placed_by(entry.assignment, self._grounds.frs)
+        placed = placed_by(entry.assignment, self._grounds.frs, self._grounds.places)
         entry.queue.add_all(usage)
         self._grounds.places.add(placed)
         self._taken.append((entry.queue, usage, placed))
@@ -210,7 +210,7 @@ class Cycle:
         if entry.second_pass:
             places.remove(item.placed)
         item.admission = tuple(_given(choice, self._grounds) for choice in assignment.sets)
-        item.placed = placed_by(assignment, self._grounds.frs)
+        item.placed = placed_by(assignment, self._grounds.frs, self._grounds.places)
         places.add(item.placed)
         queue.pending.remove(item)
         item.last = None

@@ -57,7 +57,7 @@ class Engine:
         self.local_queues: dict[str, LocalQueue] = {}
         self.namespaces: dict[str, dict[str, str]] = {}
         self.flavors: dict[str, Flavor] = {}
-        self.places = Places()
+        self.places = Places(self.flavors)
         self.forest = Forest(self.flavors, self.places)
         self.cycles = 0
         self._now: Millis = 0
@@ -113,6 +113,7 @@ class Engine:
                 self._flush_all()
             case Flavor():
                 self.flavors[change.name] = change
+                self.places.flavors_changed()
                 self.forest.flavors_changed()
                 self._flush_all()
             case ClusterQueue():
@@ -303,6 +304,7 @@ class Engine:
                         item.queue = None
             case "Flavor":
                 self.flavors.pop(name, None)
+                self.places.flavors_changed()
                 self.forest.flavors_changed()
             case "Cohort":
                 self.forest.remove_cohort(name)

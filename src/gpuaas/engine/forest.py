@@ -143,6 +143,10 @@ class Forest:
         inactive = [check.name for check in spec.checks if not check.active]
         if inactive:
             why.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"))
+        for name in names:
+            flavor = self._flavors.get(name)
+            if flavor is not None and self._places.missing_topology(flavor):
+                why.append(("TopologyNotFound", f'there is no Topology "{flavor.topology}" for TAS flavor "{name}"'))
         if not why:
             return None
         return why[0][0], f"Can't admit new workloads: {', '.join(words for _, words in why)}."

@@ -56,7 +56,7 @@ class Nominator:
     def outcome(self) -> Outcome:
         assignment, targets = self._full_or_reduced()
         if self.plan.tas and assignment.mode is Mode.PREEMPT:
-            place_after(assignment, self.plan, self.queue, self.grounds.places, [t.item for t in targets])
+            place_after(assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places, [t.item for t in targets])
         return assignment, targets
 
     def _full_or_reduced(self) -> Outcome:
@@ -79,7 +79,7 @@ class Nominator:
         """The assignment at these counts, and its victims; None if it cannot be had even with victims."""
         assignment = self._assigner.assign(counts)
         if self.plan.tas and assignment.mode is not Mode.NO_FIT:
-            place(assignment, self.plan, self.queue, self.grounds.places)
+            place(assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places)
         if assignment.mode is Mode.FIT:
             return assignment, []
         if assignment.mode is Mode.PREEMPT:
@@ -117,7 +117,7 @@ class Nominator:
         hunt.put_back = lambda item: places.add(item.placed)
         if placed:
             assert assignment is not None
-            wanted = wanted_places(assignment, self.plan, self.queue, places)
+            wanted = wanted_places(assignment, self.plan, self.queue, self.grounds.frs, places)
             hunt.placeable = lambda: places.find(wanted).failure is None
         strategies = self.grounds.strategies
         targets = classical(hunt) if strategies is None else fair(hunt, strategies, self.grounds.frs)

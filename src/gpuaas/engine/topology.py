@@ -1,21 +1,230 @@
+"""All places: topologies, nodes, what is used where, and the question whether pods find room.
+
+Owns usage per place. Where a topology's lowest level is the host name, usage belongs to the host and counts in every
+flavor that has it. Trees are built per flavor when needed and dropped when nodes or flavors change. The search itself
+is `topology_fit`; what an assignment makes of the answer is `topology_assign`.
+"""
+
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from gpuaas.engine.queues import Queue
+from gpuaas.engine.topology_fit import PODS, Ask, Domains, NoPlace, Requests, fit
+from gpuaas.engine.topology_tree import Amounts, PlaceTree
+from gpuaas.engine.topology_values import HOSTNAME, Node, Topology
+from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission, Workload
+
+HOSTS = ""
+"""The owner of usage that belongs to hosts rather than to one flavor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    flavor: str
-    values: tuple[str, ...]
-    requests: tuple[tuple[str, int], ...]
+    """Pods at a place: which, what each of them takes there, and how many."""
+
+    owner: str
+    identity: tuple[str, ...]
+    requests: Requests
     count: int
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Places for each pod set asked about (by index), or the one that has none and why."""
+
+    domains: Mapping[int, Domains]
+    failure: tuple[int, str, str] | None = None
+    """(index of the pod set, flavor, words)"""
 
 
 class Places:
-    def only(self, queue): return False
-    def mismatch(self, queue, pod_set, flavor, resources): return ""
-    def add(self, placed): pass
-    def remove(self, placed): pass
-    def fits(self, placed): return True
-    def learn(self, x): pass
-    def forget(self, k, n): pass
-    def placed(self, w, p): return ()
+    def __init__(self, flavors: Mapping[str, Flavor]) -> None:
+        self.topologies: dict[str, Topology] = {}
+        self.nodes: dict[str, Node] = {}
+        self._flavors = flavors
+        self._usage: dict[str, defaultdict[tuple[str, ...], Amounts]] = {}
+        self._trees: dict[str, PlaceTree] = {}
+
+    def learn(self, value: Topology | Node) -> None:
+        if isinstance(value, Topology):
+            self.topologies[value.name] = value
+        else:
+            self.nodes[value.name] = value
+        self._trees.clear()
+
+    def forget(self, kind: str, name: str) -> None:
+        (self.topologies if kind == "Topology" else self.nodes).pop(name, None)
+        self._trees.clear()
+
+    def flavors_changed(self) -> None:
+        self._trees.clear()
+
+    def missing_topology(self, flavor: Flavor) -> bool:
+        return flavor.topology is not None and flavor.topology not in self.topologies
+
+    def only(self, queue: Queue) -> bool:
+        """Whether every flavor of the queue has a topology: then pods that ask for no place get one all the same."""
+        names = [name for group in queue.groups for name in group.flavors]
+        return bool(names) and all(self.has_places(name) for name in names)
+
+    def has_places(self, flavor: str) -> bool:
+        found = self._flavors.get(flavor)
+        return found is not None and found.topology is not None and found.topology in self.topologies
+
+    def mismatch(self, queue: Queue, pod_set: PodSet, flavor: Flavor, resources: Iterable[str]) -> str:
+        """Why these pods and this flavor do not go together as to places; empty when they do."""
+        request = pod_set.topology
+        if request is None or not request.explicit:
+            if flavor.topology is None or self.only(queue):
+                return ""
+            return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
+        if flavor.topology is None:
+            if not set(resources).intersection(name for name, _ in placement_of(pod_set)):
+                return ""
+            return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
+        topology = self.topologies.get(flavor.topology)
+        if topology is None:
+            return f'Flavor "{flavor.name}" information missing in TAS cache'
+        labels = {request.required, request.preferred, *(label for label, _ in request.slices)} - {None}
+        if not labels.issubset(topology.levels):
+            return f'Flavor "{flavor.name}" does not contain the requested level'
+        return ""
+
+    def find(self, asks: Mapping[str, list[Ask]], empty: bool = False) -> Found:
+        """Places for all pod sets of a workload, one after the other, each seeing what those before it take."""
+        domains: dict[int, Domains] = {}
+        by_host: dict[tuple[str, ...], Amounts] = {}
+        for flavor in sorted(asks):
+            tree = self._tree(flavor)
+            assumed = by_host if tree.by_host else {}
+            for group in _grouped(asks[flavor]):
+                workers, leader = _leader_apart(group)
+                try:
+                    given, led = fit(tree, workers, leader, assumed, empty)
+                except NoPlace as no:
+                    return Found(domains, (group[0].index, flavor, str(no)))
+                for ask, its in ((workers, given), (leader, led)):
+                    if ask is not None:
+                        domains[ask.index] = its
+                        _assume(assumed, its, ask.requests)
+        return Found(domains)
+
+    def fits(self, placed: Iterable[Placed]) -> bool:
+        """Whether there still is room for pods at the very places chosen for them."""
+        for place in placed:
+            leaf = self._tree(place.flavor).leaves.get(place.identity)
+            if leaf is None:
+                return False
+            free = leaf.free(empty=False)
+            # The number of pods is not looked at again, as upstream does not.
+            if any(amount * place.count > max(0, free.get(r, 0)) for r, amount in place.requests if r != PODS):
+                return False
+        return True
+
+    def add(self, placed: Iterable[Placed]) -> None:
+        for place in placed:
+            used = self._used(place.owner)[place.identity]
+            for resource, amount in place.requests:
+                used[resource] = used.get(resource, 0) + amount * place.count
+
+    def remove(self, placed: Iterable[Placed]) -> None:
+        for place in placed:
+            used = self._used(place.owner)[place.identity]
+            for resource, amount in place.requests:
+                used[resource] = used.get(resource, 0) - amount * place.count
+
+    def placed(self, workload: Workload, pod_sets: Iterable[PodSetAdmission]) -> tuple[Placed, ...]:
+        """What an admission takes of places."""
+        by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
+        found: list[Placed] = []
+        for given in pod_sets:
+            if given.domains is not None and given.name in by_name:
+                flavor = next((f for _, f in given.flavors if self.has_places(f)), None)
+                if flavor is not None:
+                    found += self.at(flavor, given.domains, by_name[given.name])
+        return tuple(found)
+
+    def at(self, flavor: str, domains: Domains, pod_set: PodSet) -> list[Placed]:
+        requests = with_pod(placement_of(pod_set))
+        owner = HOSTS if self._by_host(flavor) else flavor
+        return [Placed(owner, values, requests, count, flavor) for values, count in domains]
+
+    def memento(self) -> dict[str, dict[tuple[str, ...], Amounts]]:
+        return {owner: {key: dict(used) for key, used in usage.items()} for owner, usage in self._usage.items()}
+
+    def restore(self, memento: dict[str, dict[tuple[str, ...], Amounts]]) -> None:
+        self._usage = {}
+        for owner, usage in memento.items():
+            self._usage[owner] = defaultdict(dict, {key: dict(used) for key, used in usage.items()})
+        self._trees.clear()
+
+    def usage(self) -> dict[tuple[str, tuple[str, ...]], Amounts]:
+        """What is used at each place where something is."""
+        return {
+            (owner, identity): kept
+            for owner, usage in self._usage.items()
+            for identity, used in usage.items()
+            if (kept := {resource: amount for resource, amount in used.items() if amount})
+        }
+
+    def _used(self, owner: str) -> defaultdict[tuple[str, ...], Amounts]:
+        if owner not in self._usage:
+            self._usage[owner] = defaultdict(dict)
+        return self._usage[owner]
+
+    def _by_host(self, flavor: str) -> bool:
+        topology = self.topologies[self._flavors[flavor].topology or ""]
+        return topology.levels[-1] == HOSTNAME
+
+    def _tree(self, flavor: str) -> PlaceTree:
+        tree = self._trees.get(flavor)
+        if tree is None:
+            spec = self._flavors[flavor]
+            topology = self.topologies[spec.topology or ""]
+            tree = PlaceTree(flavor, topology.name, topology.levels, spec.tolerations)
+            wanted = dict(spec.node_labels)
+            nodes = [node for node in self.nodes.values() if node.usable and _offers(node, wanted, topology.levels)]
+            tree.grow(nodes, self._used(HOSTS if tree.by_host else flavor))
+            self._trees[flavor] = tree
+        return tree
+
+
+def placement_of(pod_set: PodSet) -> Requests:
+    return pod_set.requests if pod_set.placement is None else pod_set.placement
+
+
+def with_pod(requests: Requests) -> Requests:
+    """What a pod takes of a node, itself as one of the node's `pods` included."""
+    return (*((resource, amount) for resource, amount in requests if resource != PODS), (PODS, 1))
+
+
+def _offers(node: Node, wanted: Mapping[str, str], levels: tuple[str, ...]) -> bool:
+    labels = dict(node.labels)
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(level in labels for level in levels)
+
+
+def _grouped(asks: list[Ask]) -> list[list[Ask]]:
+    groups: dict[str, list[Ask]] = {}
+    for position, ask in enumerate(asks):
+        name = ask.request.group if ask.request is not None else None
+        groups.setdefault(f"={name}" if name is not None else str(position), []).append(ask)
+    return list(groups.values())
+
+
+def _leader_apart(group: list[Ask]) -> tuple[Ask, Ask | None]:
+    """Of two pod sets in a group the smaller one leads; of two equal ones the second."""
+    if len(group) == 1:
+        return group[0], None
+    first, second = group[0], group[1]
+    return (second, first) if second.count > first.count else (first, second)
+
+
+def _assume(assumed: dict[tuple[str, ...], Amounts], domains: Domains, requests: Requests) -> None:
+    for identity, count in domains:
+        used = assumed.setdefault(identity, {})
+        for resource, amount in requests:
+            used[resource] = used.get(resource, 0) + amount * count

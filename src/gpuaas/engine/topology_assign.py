@@ -1,5 +1,112 @@
+"""What places make of an assignment: the last word on whether it fits.
+
+Quota that fits without a place for the pods means somebody has to leave; pods that would find no place even if
+everybody left fit nowhere. Choosing places is `topology`'s and `topology_fit`'s.
+"""
+
 from __future__ import annotations
-def placed_by(assignment, frs): return ()
-def place(assignment, plan, queue, places): pass
-def place_after(assignment, plan, queue, places, leaving): pass
-def wanted_places(assignment, plan, queue, places): return []
+
+from gpuaas.engine.assign import Assignment, Mode, SetChoice
+from gpuaas.engine.items import Item
+from gpuaas.engine.queues import Queue
+from gpuaas.engine.reasons import Token, Unfit
+from gpuaas.engine.shapes import ShapePlan
+from gpuaas.engine.topology import Ask, Found, Placed, Places, placement_of, with_pod
+from gpuaas.engine.tree import FlavorResources
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+
+Asks = dict[str, list[Ask]]
+
+
+def place(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorResources, places: Places) -> None:
+    """Find places for an assignment whose quota fits or could be freed; its mode says what came of it."""
+    asks = wanted_places(assignment, plan, queue, frs, places)
+    if any(choice.error for choice in assignment.sets):
+        assignment.mode = Mode.NO_FIT
+        return
+    if assignment.mode is Mode.FIT:
+        found = places.find(asks)
+        if found.failure is None:
+            _settle(assignment, found)
+        else:
+            index, flavor, words = found.failure
+            choice = _choice(assignment, index)
+            choice.reasons = [*choice.reasons, Unfit(words, flavor, Token.TOPOLOGY)]
+            choice.preempting = set(choice.frs)
+            assignment.mode = Mode.PREEMPT
+    if assignment.mode is Mode.PREEMPT:
+        if places.find(asks, empty=True).failure is not None:
+            assignment.mode = Mode.NO_FIT
+            return
+        for ask in (ask for group in asks.values() for ask in group):
+            choice = _choice(assignment, ask.index)
+            choice.preempting = set(choice.frs)
+
+
+def place_after(
+    assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorResources, places: Places, leaving: list[Item]
+) -> None:
+    """Places to keep for a workload that has to wait: those its victims leave, or any, as if nobody were there."""
+    asks = wanted_places(assignment, plan, queue, frs, places)
+    for item in leaving:
+        places.remove(item.placed)
+    found = places.find(asks, empty=not leaving)
+    for item in leaving:
+        places.add(item.placed)
+    _settle(assignment, found)
+
+
+def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorResources, places: Places) -> Asks:
+    asks: Asks = {}
+    for choice in assignment.sets:
+        request = choice.pod_set.topology
+        explicit = request is not None and request.explicit
+        if not (explicit or plan.implied) or choice.error or choice.count == 0 or choice.domains is not None:
+            continue
+        flavors = sorted({f for fr in choice.frs.values() if places.has_places(f := frs.flavor[fr])})
+        if len(flavors) != 1:
+            choice.error = (
+                f"more than one flavor with TAS support assigned: {', '.join(flavors)}"
+                if flavors
+                else "TopologyAwareScheduling requested, but no flavor with TAS support assigned"
+            )
+            continue
+        if _delayed(queue, flavors[0]):
+            choice.delayed = True
+            continue
+        requests = with_pod(placement_of(choice.pod_set))
+        asks.setdefault(flavors[0], []).append(
+            Ask(choice.index, choice.pod_set, choice.count, requests, flavors[0], not explicit)
+        )
+    return asks
+
+
+def placed_by(assignment: Assignment, frs: FlavorResources, places: Places) -> tuple[Placed, ...]:
+    """What the assignment takes of places."""
+    found: list[Placed] = []
+    for choice in assignment.sets:
+        if choice.domains:
+            flavor = next(f for fr in choice.frs.values() if places.has_places(f := frs.flavor[fr]))
+            found += places.at(flavor, choice.domains, choice.pod_set)
+    return tuple(found)
+
+
+def _settle(assignment: Assignment, found: Found) -> None:
+    for choice in assignment.sets:
+        choice.domains = found.domains.get(choice.index, choice.domains)
+
+
+def _choice(assignment: Assignment, index: int) -> SetChoice:
+    return next(choice for choice in assignment.sets if choice.index == index)
+
+
+def _delayed(queue: Queue, flavor: str) -> bool:
+    """Whether places are chosen later: on another cluster, or once nodes have been provisioned."""
+    return any(
+        check.controller == MULTIKUEUE
+        or (check.controller == PROVISIONING and (not check.on_flavors or flavor in check.on_flavors))
+        for check in queue.spec.checks
+    )
+
