@@ -37,12 +37,13 @@ def fill(path: Path, count: int = 200) -> None:
 
 
 def crashed_copy(path: Path, target: Path, commits: int = 30) -> None:
-    """What a kill leaves: the file and its write-ahead log, copied while the store is open."""
+    """What a kill leaves: the file and its write-ahead log, copied while the store is open and one write in flight."""
 
     async def scenario() -> None:
         store = await Store.open(path, clock=VirtualClock())
         for n in range(commits):
             await write(store, f"/pods/a/{n:03}", "x" * 1000)
+        write(store, "/pods/a/in-flight")
         for suffix in ("", "-wal"):
             shutil.copy(path.with_name(path.name + suffix), target.with_name(target.name + suffix))
         await store.close()
@@ -61,8 +62,10 @@ def max_page_count(store: Store) -> Iterator[None]:
 def file_size_limit(store: Store) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 10, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 @pytest.mark.parametrize("full", [max_page_count, file_size_limit])
@@ -227,6 +230,19 @@ def test_a_torn_end_of_the_last_transaction_costs_only_that_transaction(tmp_path
         store = await Store.open(copy, clock=VirtualClock())
         assert store.revision == 29
         assert (await write(store, "/pods/a/next")).revision > 30  # 30 was handed out before the crash
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("commits", [0, 5])
+def test_a_revision_handed_out_before_a_crash_is_never_handed_out_again(tmp_path: Path, commits: int) -> None:
+    crashed_copy(tmp_path / "store.db", tmp_path / "copy.db", commits)
+
+    async def scenario() -> None:
+        store = await Store.open(tmp_path / "copy.db", clock=VirtualClock())
+        assert store.revision == commits
+        assert (await write(store, "/pods/a/next")).revision > commits + 1
         await store.close()
 
     asyncio.run(scenario())
