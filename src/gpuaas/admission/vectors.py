@@ -87,7 +87,7 @@ def run_admission(scenario: Object) -> Iterator[dict[str, Any]]:
         ("localQueues", quotas.local_queue),
     ):
         for obj in scenario.get(key) or ():
-            engine.apply(read(obj))  # type: ignore[operator]
+            engine.apply(read(obj))
     reader = Reader()
     now = created = 0
     never_queued: set[str] = set()

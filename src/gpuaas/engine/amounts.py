@@ -33,7 +33,7 @@ def quota_rest(a: int, b: int) -> int:
 
 def bounded(amount: int) -> int:
     """The amount as upstream's int64 holds it; fair shares divide these."""
-    return amount if amount < MAX_INT64 else MAX_INT64
+    return min(MAX_INT64, amount)
 
 
 def text(resource: str, amount: int) -> str:

@@ -21,7 +21,7 @@ from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology import Placed
 from gpuaas.engine.topology_assign import placed_by
 from gpuaas.engine.tree import Usage
-from gpuaas.engine.values import Millis, Preemption, PodSetAdmission
+from gpuaas.engine.values import Millis, PodSetAdmission, Preemption
 
 Refusal = tuple[Token, str, Requeue]
 """Why a head is not even nominated: token, upstream's words, and how it goes back."""
@@ -91,9 +91,9 @@ class Cycle:
         """Keep how far the scan got; a scan that got elsewhere than last time is a change."""
         memory = assignment.remember(queue, self.plan.cycle)
         before = item.last
-        if memory.more_to_try() or (before is not None and before.more_to_try()):
-            if before is None or before.tried != memory.tried:
-                self._touch(queue)
+        unfinished = memory.more_to_try() or (before is not None and before.more_to_try())
+        if unfinished and (before is None or before.tried != memory.tried):
+            self._touch(queue)
         item.last = memory
 
     def _process(self, entry: Entry) -> bool:

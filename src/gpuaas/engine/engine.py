@@ -90,6 +90,10 @@ class Engine:
         """Whether some active queue has a workload that is not parked."""
         return any(q.inactive is None and q.pending.peek() for tree in self.forest.trees() for q in tree.ready.values())
 
+    def unsettled(self) -> bool:
+        """Whether another cycle could decide anything: something changed since the last look."""
+        return any(tree.dirty and tree.ready for tree in self.forest.trees() if not tree.cyclic)
+
     def pending(self) -> Iterator[Item]:
         return (item for item in self.items.values() if not item.reserved)
 

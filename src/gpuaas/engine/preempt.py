@@ -44,8 +44,8 @@ class Hunt:
     requests: Usage
     placeable: Callable[[], bool] | None = None
     """Whether the pods also find a place; None when place does not matter."""
-    take_out: Callable[[Item], None] = lambda item: None
-    put_back: Callable[[Item], None] = lambda item: None
+    take_out: Callable[[Item], None] = lambda _: None
+    put_back: Callable[[Item], None] = lambda _: None
     usage_of: Callable[[str], float] | None = None
     """Admission fair sharing: usage of a LocalQueue."""
 

@@ -227,7 +227,7 @@ class _Order:
         """Whether the next candidate of `a` is taken before that of `b`."""
         one, two = self._of[a][-1], self._of[b][-1]
         mine = self._hunt.queue
-        return (not one.evicted, a is mine, one.victim_rank) < (not two.evicted, b is mine, two.victim_rank)  # type: ignore[operator]
+        return (not one.evicted, a is mine, one.victim_rank) < (not two.evicted, b is mine, two.victim_rank)
 
 
 def _child_towards(cohort: CohortNode, leaf: Node) -> Node:

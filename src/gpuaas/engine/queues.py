@@ -111,7 +111,7 @@ class Queue(Node):
     def _forget_victim(self, item: Item) -> None:
         ranked = self.leaving if item.evicted else self.victims
         assert item.victim_rank is not None
-        del ranked[bisect_left(ranked, (item.victim_rank,))]  # type: ignore[arg-type]
+        del ranked[bisect_left(ranked, (item.victim_rank,))]
 
 
 class Tree:

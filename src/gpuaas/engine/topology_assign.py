@@ -11,7 +11,8 @@ from gpuaas.engine.items import Item
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Token, Unfit
 from gpuaas.engine.shapes import ShapePlan
-from gpuaas.engine.topology import Ask, Found, Placed, Places, placement_of, with_pod
+from gpuaas.engine.topology import Found, Placed, Places, placement_of, with_pod
+from gpuaas.engine.topology_fit import Ask
 from gpuaas.engine.tree import FlavorResources
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"

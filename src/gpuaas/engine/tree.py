@@ -74,7 +74,7 @@ class Node:
 
     def local_available(self, fr: int) -> int:
         rest = self.local.get(fr, 0) - self.usage.get(fr, 0)
-        return rest if rest > 0 else 0
+        return max(0, rest)
 
     def borrows_with(self, fr: int, amount: int) -> bool:
         """Whether `amount` more would take the node above the quota of its own subtree."""
