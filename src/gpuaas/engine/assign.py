@@ -16,7 +16,7 @@ from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Reason, TooLittleFree, TooMuch, Unfit
 from gpuaas.engine.shapes import PodGroup, Scan, ShapePlan
 from gpuaas.engine.tree import FlavorResources, Usage, lowest_fit
-from gpuaas.engine.values import Fungibility, PodSet, Preemption
+from gpuaas.engine.values import Fungibility, PodSet, PodSetAdmission, Preemption
 
 
 class Mode(IntEnum):
@@ -78,8 +78,19 @@ class SetChoice:
         return Mode.PREEMPT if self.preempting else Mode.FIT
 
 
+    def admission(self, frs: FlavorResources) -> PodSetAdmission:
+        return PodSetAdmission(
+            self.pod_set.name,
+            tuple((resource, frs.flavor[fr]) for resource, fr in self.frs.items()),
+            tuple((resource, self.amounts.get(resource, 0)) for resource in self.frs),
+            self.count,
+            self.domains,
+            self.delayed,
+        )
+
+
 class Assignment:
-    __slots__ = ("level", "mode", "sets", "tried", "usage")
+    __slots__ = ("given", "level", "mode", "sets", "tried", "usage")
 
     def __init__(self) -> None:
         self.mode = Mode.FIT
@@ -88,6 +99,8 @@ class Assignment:
         self.usage: Usage = {}
         self.sets: list[SetChoice] = []
         self.tried: list[dict[str, int]] = []
+        self.given: tuple[PodSetAdmission, ...] | None = None
+        """The same as an admission says it, once somebody asked."""
 
     def remember(self, queue: Queue, cycle: int) -> ScanMemory:
         return ScanMemory(tuple(self.tried), queue.generation, cycle)
@@ -95,6 +108,11 @@ class Assignment:
     def contested(self) -> frozenset[int]:
         """The flavor-resources that need somebody to leave."""
         return frozenset(c.frs[resource] for c in self.sets for resource in c.preempting)
+
+    def admission(self, frs: FlavorResources) -> tuple[PodSetAdmission, ...]:
+        if self.given is None:
+            self.given = tuple(choice.admission(frs) for choice in self.sets)
+        return self.given
 
     def message(self) -> str:
         parts = []
@@ -105,6 +123,43 @@ class Assignment:
                 words = ", ".join(sorted(reason.message for reason in choice.reasons))
                 parts.append(f"couldn't assign flavors to pod set {choice.pod_set.name}: {words}")
         return "; ".join(parts)
+
+
+def fits_at_once(plan: ShapePlan, queue: Queue, frs: FlavorResources) -> Assignment | None:
+    """The assignment when the first flavor of the only resource group has room within the queue's own quota.
+
+    The common case, and one whose outcome is the same object every time: nothing of it depends on usage.
+    """
+    option = plan.only_option
+    if option is None or option.unfit:
+        return None
+    amounts = plan.totals[0]
+    subtree, usage, potential = queue.subtree, queue.usage, queue.potential
+    for resource, fr in option.frs:
+        amount = amounts[resource]
+        if usage.get(fr, 0) + amount > subtree.get(fr, 0) or amount > potential.get(fr, 0):
+            return None
+        if amount and amount > queue.available(fr):
+            return None
+    found = plan.at_once
+    if found is None:
+        found = plan.at_once = _at_once(plan, frs)
+    return found
+
+
+def _at_once(plan: ShapePlan, frs: FlavorResources) -> Assignment:
+    found = Assignment()
+    choice = SetChoice(0, plan.pod_sets[0], plan.pod_sets[0].count)
+    option = plan.only_option
+    assert option is not None
+    choice.amounts = plan.totals[0]
+    choice.frs = dict(option.frs)
+    found.usage = {fr: choice.amounts[resource] for resource, fr in option.frs}
+    found.sets = [choice]
+    tried = -1 if len(plan.groups[0].scans[0].options) == 1 else 0
+    found.tried = [dict.fromkeys(choice.frs, tried)]
+    found.admission(frs)
+    return found
 
 
 class Assigner:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpuaas.engine.assign import Assignment, Mode, SetChoice
+from gpuaas.engine.assign import Assignment, Mode
 from gpuaas.engine.entries import IMMEDIATE, WHOLE_SHAPE, Entry, Requeue
 from gpuaas.engine.items import Item
 from gpuaas.engine.nominate import Grounds, nominate
@@ -21,7 +21,7 @@ from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology import Placed
 from gpuaas.engine.topology_assign import placed_by
 from gpuaas.engine.tree import Usage
-from gpuaas.engine.values import Millis, PodSetAdmission, Preemption
+from gpuaas.engine.values import Millis, Preemption
 
 Refusal = tuple[Token, str, Requeue]
 """Why a head is not even nominated: token, upstream's words, and how it goes back."""
@@ -62,6 +62,10 @@ class Cycle:
             assert item.queue is not None
             item.queue.mark_evicted(item, "Preempted")
         for entry in waiting:
+            if entry.requeue is Requeue.PENDING_PREEMPTION:
+                entry.item.last = None
+            else:
+                self._remember(entry.item, entry.queue, entry.assignment)
             self._put_back(entry.item, entry.queue, entry.requeue)
         for item, queue, (token, words, requeue) in refused:
             self.plan.passed.append(Passed(item.key, queue.name, token, words))
@@ -84,7 +88,6 @@ class Cycle:
         if last is not None and last.cycle < tree.evaluated and queue.generation > last.generation:
             item.last = None
         assignment, targets = nominate(item, queue, self._grounds)
-        self._remember(item, queue, assignment)
         entries.append(Entry(item, queue, assignment, targets))
 
     def _remember(self, item: Item, queue: Queue, assignment: Assignment) -> None:
@@ -130,12 +133,14 @@ class Cycle:
             )
             entry.item.last = None
             entry.assignment, entry.targets = nominate(entry.item, entry.queue, self._grounds, nominated)
-            entry.item.last = entry.assignment.remember(entry.queue, self.plan.cycle)
             quota, place = self._fits(entry)
         return quota and place
 
     def _fits(self, entry: Entry) -> tuple[bool, bool]:
         """Whether quota and place allow the entry, once this cycle's victims and its own are gone."""
+        if not self._victims and not entry.targets and not self._grounds.places.topologies:
+            available = entry.queue.available
+            return all(amount <= 0 or amount <= available(fr) for fr, amount in entry.net_usage().items()), True
         placed = placed_by(entry.assignment, self._grounds.frs, self._grounds.places)
         leaving = dict(self._victims.get(entry.queue.tree, {}))
         if placed:
@@ -186,7 +191,6 @@ class Cycle:
                 self.plan.preemptions.append(self._evict(target, entry))
                 self._touch(entry.queue)
         self._take(entry, entry.net_usage())
-        entry.item.last = None
         entry.requeue = Requeue.PENDING_PREEMPTION
         self._pass(entry, Token.WAITING_FOR_PREEMPTED, waits_for=tuple(t.item.key for t in entry.targets))
 
@@ -207,11 +211,11 @@ class Cycle:
     def _admit(self, entry: Entry) -> None:
         item, queue, assignment = entry.item, entry.queue, entry.assignment
         places = self._grounds.places
-        if entry.second_pass:
+        item.admission = assignment.admission(self._grounds.frs)
+        if places.topologies:
             places.remove(item.placed)
-        item.admission = tuple(_given(choice, self._grounds) for choice in assignment.sets)
-        item.placed = placed_by(assignment, self._grounds.frs, self._grounds.places)
-        places.add(item.placed)
+            item.placed = placed_by(assignment, self._grounds.frs, places)
+            places.add(item.placed)
         queue.pending.remove(item)
         item.last = None
         if not entry.second_pass:
@@ -255,17 +259,6 @@ class Cycle:
     def _touch(self, queue: Queue) -> None:
         assert queue.tree is not None
         self.touched.add(queue.tree)
-
-
-def _given(choice: SetChoice, grounds: Grounds) -> PodSetAdmission:
-    return PodSetAdmission(
-        choice.pod_set.name,
-        tuple((resource, grounds.frs.flavor[fr]) for resource, fr in choice.frs.items()),
-        tuple((resource, choice.amounts.get(resource, 0)) for resource in choice.frs),
-        choice.count,
-        choice.domains,
-        choice.delayed,
-    )
 
 
 def _path(queue: Queue) -> str:

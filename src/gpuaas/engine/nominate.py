@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpuaas.engine.assign import Assigner, Assignment, Look, Mode, Outlook
+from gpuaas.engine.assign import Assigner, Assignment, Look, Mode, Outlook, fits_at_once
 from gpuaas.engine.items import Item
 from gpuaas.engine.preempt import Hunt, Target, classical
 from gpuaas.engine.preempt_fair import Strategy, fair
@@ -37,17 +37,24 @@ class Grounds:
 
 
 def nominate(item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None = None) -> Outcome:
-    return Nominator(item, queue, grounds, only).outcome()
+    plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
+    if only is None and (item.last is None or not item.last.more_to_try()):
+        found = fits_at_once(plan, queue, grounds.frs)
+        if found is not None:
+            return found, []
+    return Nominator(item, queue, plan, grounds, only).outcome()
 
 
 class Nominator:
     __slots__ = ("_assigner", "_found", "grounds", "item", "plan", "queue")
 
-    def __init__(self, item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None) -> None:
+    def __init__(
+        self, item: Item, queue: Queue, plan: ShapePlan, grounds: Grounds, only: tuple[dict[str, str], ...] | None
+    ) -> None:
         self.item = item
         self.queue = queue
         self.grounds = grounds
-        self.plan: ShapePlan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
+        self.plan = plan
         self._assigner = Assigner(self.plan, queue, grounds.frs, self._oracle, grounds.strategies is not None)
         self._assigner.last = item.last
         self._assigner.only = only

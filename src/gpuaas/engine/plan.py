@@ -7,6 +7,7 @@ victims are marked as leaving). Sentences are made when they are read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpuaas.engine.assign import Assignment
 from gpuaas.engine.preempt import Rule
@@ -14,8 +15,7 @@ from gpuaas.engine.reasons import SEVERITY, Reason, Token
 from gpuaas.engine.values import PodSetAdmission
 
 
-@dataclass(frozen=True, slots=True)
-class Loan:
+class Loan(NamedTuple):
     """What a queue uses beyond its own nominal quota once this is admitted, and the cohort that provides it."""
 
     flavor: str
@@ -24,8 +24,7 @@ class Loan:
     cohort: str
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     key: str
     uid: str
     cluster_queue: str
@@ -35,8 +34,7 @@ class Admitted:
     loans: tuple[Loan, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Preempted:
+class Preempted(NamedTuple):
     """A victim, the rule that allows it, and what it gives back."""
 
     key: str
@@ -53,8 +51,7 @@ class Preempted:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(NamedTuple):
     """A workload that was looked at and not admitted."""
 
     key: str

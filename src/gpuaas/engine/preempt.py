@@ -121,7 +121,7 @@ def legal_in(queue: Queue, hunt: Hunt, policy: Preemption) -> list[Victim]:
     contested = hunt.contested
     return [
         victim
-        for ranked in (queue.leaving, queue.victims)
+        for ranked in (queue.leaving, queue.victims())
         for victim in ranked
         if legal(policy, hunt.item, victim[1]) and not contested.isdisjoint(victim[1].usage)
     ]

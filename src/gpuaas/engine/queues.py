@@ -33,15 +33,17 @@ class CompiledGroup:
 
 class Queue(Node):
     __slots__ = (
-        "generation", "group_of", "groups", "inactive", "leaving", "pending", "plans", "running", "spec", "tree",
-        "victims",
+        "_ranked", "_unranked", "generation", "group_of", "groups", "inactive", "leaving", "pending", "plans", "running",
+        "spec", "tree",
     )  # fmt: skip
 
     def __init__(self, spec: ClusterQueue, frs: FlavorResources) -> None:
         super().__init__(spec.name)
         self.pending = Pending(spec.strict)
         self.running: dict[str, Item] = {}
-        self.victims: list[Victim] = []
+        self._ranked: list[Victim] = []
+        self._unranked: dict[str, Item] = {}
+        """Running items that nobody has looked at as victims yet."""
         self.leaving: list[Victim] = []
         """Running items that are being evicted."""
         self.generation = 0
@@ -70,11 +72,13 @@ class Queue(Node):
 
     def admit(self, item: Item) -> None:
         """The item holds its usage from now on."""
-        assert item.reserved_at is not None
-        self.add_all(item.usage)
-        item.victim_rank = (item.priority, -item.reserved_at, item.workload.uid, item.key)
+        for fr, amount in item.usage.items():
+            self.add(fr, amount)
         self.running[item.key] = item
-        insort(self.leaving if item.evicted else self.victims, (item.victim_rank, item))
+        if item.evicted:
+            insort(self.leaving, (_victim_rank(item), item))
+        else:
+            self._unranked[item.key] = item
 
     def release(self, item: Item) -> None:
         self._forget_victim(item)
@@ -85,33 +89,55 @@ class Queue(Node):
     def mark_evicted(self, item: Item, reason: str) -> None:
         self._forget_victim(item)
         item.evicted = reason
-        assert item.victim_rank is not None
-        insort(self.leaving, (item.victim_rank, item))
+        insort(self.leaving, (_victim_rank(item), item))
 
     def rerank(self, item: Item) -> None:
         """The running item's priority changed."""
         self._forget_victim(item)
-        assert item.reserved_at is not None
-        item.victim_rank = (item.priority, -item.reserved_at, item.workload.uid, item.key)
-        insort(self.leaving if item.evicted else self.victims, (item.victim_rank, item))
+        if item.evicted:
+            insort(self.leaving, (_victim_rank(item), item))
+        else:
+            self._unranked[item.key] = item
+
+    def victims(self) -> list[Victim]:
+        """Running items that are not leaving yet, as they would be taken: lowest priority, most recently reserved."""
+        fresh = self._unranked
+        if fresh:
+            ranked = self._ranked
+            if len(fresh) > 8:
+                ranked += [(_victim_rank(item), item) for item in fresh.values()]
+                ranked.sort()
+            else:
+                for item in fresh.values():
+                    insort(ranked, (_victim_rank(item), item))
+            fresh.clear()
+        return self._ranked
 
     def memento(self) -> tuple[object, ...]:
         return (
             self.spec, self.parent, self.tree, self.inactive, self.generation, dict(self.usage), dict(self.running),
-            list(self.victims), list(self.leaving), self.pending.memento(),
+            list(self._ranked), dict(self._unranked), list(self.leaving), self.pending.memento(),
         )  # fmt: skip
 
     def restore(self, memento: tuple[object, ...], frs: FlavorResources) -> None:
         spec, self.parent, self.tree, self.inactive, self.generation, self.usage = memento[:6]  # type: ignore[assignment]
-        self.running, self.victims, self.leaving, pending = memento[6:]  # type: ignore[assignment]
+        self.running, self._ranked, self._unranked, self.leaving, pending = memento[6:]  # type: ignore[assignment]
         if spec is not self.spec:
             self.describe(spec, frs)  # type: ignore[arg-type]
         self.pending.restore(pending)  # type: ignore[arg-type]
 
     def _forget_victim(self, item: Item) -> None:
-        ranked = self.leaving if item.evicted else self.victims
+        if self._unranked.pop(item.key, None) is not None:
+            return
+        ranked = self.leaving if item.evicted else self._ranked
         assert item.victim_rank is not None
         del ranked[bisect_left(ranked, (item.victim_rank,))]
+
+
+def _victim_rank(item: Item) -> VictimRank:
+    assert item.reserved_at is not None
+    item.victim_rank = (item.priority, -item.reserved_at, item.workload.uid, item.key)
+    return item.victim_rank
 
 
 class Tree:

@@ -16,6 +16,7 @@ from gpuaas.engine.queues import CompiledGroup, Queue
 from gpuaas.engine.values import Flavor, PodSet
 
 if TYPE_CHECKING:
+    from gpuaas.engine.assign import Assignment
     from gpuaas.engine.topology import Places
 
 PODS = "pods"
@@ -55,7 +56,7 @@ class PodGroup:
 
 
 class ShapePlan:
-    __slots__ = ("groups", "implied", "pod_sets", "reducible", "requests", "tas", "totals")
+    __slots__ = ("at_once", "groups", "implied", "only_option", "pod_sets", "reducible", "requests", "tas", "totals")
 
     def __init__(self, pod_sets: tuple[PodSet, ...], queue: Queue, flavors: Mapping[str, Flavor], places: Places, ignore: bool) -> None:
         self.pod_sets = pod_sets
@@ -67,7 +68,15 @@ class ShapePlan:
             _pod_group(members, self.requests, pod_sets, queue, flavors, places, ignore) for members in _grouped(pod_sets)
         )
         self.totals = self.amounts(None)
+        self.only_option = self._only_option()
+        """The flavor to look at first, where one pod set asks one resource group and place does not matter."""
+        self.at_once: Assignment | None = None
         self.reducible = any(p.min_count is not None and p.min_count < p.count for p in pod_sets)
+
+    def _only_option(self) -> Option | None:
+        if self.tas or len(self.pod_sets) != 1 or len(self.groups[0].scans) != 1 or self.groups[0].uncovered:
+            return None
+        return self.groups[0].scans[0].options[0]
 
     def amounts(self, counts: tuple[int, ...] | None) -> tuple[dict[str, int], ...]:
         """What each pod set asks for in all, at these counts."""
