@@ -22,19 +22,21 @@ FURNITURE = ("serviceaccounts/default", "configmaps/kube-root-ca.crt")
 Run = Callable[[Side], list[Outcome]]
 
 
-def kubectl_cases(kubectl: Path, homes: Path, only: str) -> Iterator[tuple[str, Run]]:
+def kubectl_cases(kubectl: Path, homes: Path, only: str, *, exactly: bool = False) -> Iterator[tuple[str, Run]]:
     for case in script.load():
-        if selected(case.name, only):
+        if selected(case.name, only, exactly):
             yield case.name, _kubectl_run(case, kubectl, homes)
 
 
-def wire_cases(only: str) -> Iterator[tuple[str, Run]]:
+def wire_cases(only: str, *, exactly: bool = False) -> Iterator[tuple[str, Run]]:
     for name, body in wire.load().items():
-        if selected(name, only):
+        if selected(name, only, exactly):
             yield name, _wire_run(name, body)
 
 
-def selected(name: str, only: str) -> bool:
+def selected(name: str, only: str, exactly: bool = False) -> bool:
+    if exactly:
+        return name == only
     return not only or any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in only.split(","))
 
 

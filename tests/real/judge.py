@@ -57,6 +57,7 @@ class Judge:
     """Collects the verdicts of a run."""
 
     listed: Sequence[Listed] = ()
+    cases: int = 0
     steps: int = 0
     unlisted: list[Difference] = field(default_factory=list)
     used: set[Listed] = field(default_factory=set)
@@ -64,6 +65,7 @@ class Judge:
     def compare(self, case: str, left: Sequence[Outcome], right: Sequence[Outcome]) -> list[Difference]:
         """The unlisted differences of one case."""
         found = [difference for difference in _differences(case, left, right) if not self._is_listed(difference)]
+        self.cases += 1
         self.steps += len(left)
         self.unlisted.extend(found)
         return found

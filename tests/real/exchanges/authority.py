@@ -91,12 +91,16 @@ def access_reviews(w: Wire) -> None:
     local = review("LocalSubjectAccessReview", user="ann", resourceAttributes={**attributes, "name": "one"})
     w.post(f"{REVIEWS}/namespaces/{w.ns}/localsubjectaccessreviews", local)
     w.post(f"{REVIEWS}/namespaces/default/localsubjectaccessreviews", local)
-    w.send(
+    rules = w.side.send(
         "POST",
         f"{REVIEWS}/selfsubjectrulesreviews",
-        review("SelfSubjectRulesReview", namespace=w.ns),
-        headers={"Impersonate-User": "ann"},
+        json.dumps(review("SelfSubjectRulesReview", namespace=w.ns)),
+        {"Content-Type": "application/json", "Impersonate-User": "ann"},
     )
+    for name in ("resourceRules", "nonResourceRules"):
+        # The rules of several roles come in no promised order.
+        found = sorted(json.dumps(rule, sort_keys=True) for rule in rules.json().get("status", {}).get(name, []))
+        w.note(f"POST selfsubjectrulesreviews, {name}", status=str(rules.status), rules="\n".join(found))
     w.post(f"{REVIEWS}/selfsubjectrulesreviews", review("SelfSubjectRulesReview"))
 
 

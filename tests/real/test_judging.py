@@ -1,0 +1,105 @@
+"""The harness itself: what is made alike, what stays a difference, how cases are read. Needs no real programs."""
+
+from __future__ import annotations
+
+import pytest
+from tests.real import judge, script
+from tests.real.generate import MAKERS, Maker
+from tests.real.judge import Difference, Judge, Listed
+from tests.real.normal import Normaliser
+from tests.real.script import Outcome
+
+ONE, TWO = "0d5c0f3a-6a9f-4f0f-9d5e-1f2a3b4c5d6e", "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (f"uid: {ONE}", f"uid: {TWO}"),
+        ('resourceVersion: "451"', 'resourceVersion: "98"'),
+        ('{\\"resourceVersion\\":\\"451\\"}', '{\\"resourceVersion\\":\\"98\\"}'),
+        ("creationTimestamp: 2026-01-01T00:00:00Z", "creationTimestamp: 2026-01-02T10:00:00.123456Z"),
+        ("NAME   AGE\na      5s", "NAME   AGE\na      1m12s"),
+        ("web   ClusterIP   10.0.7.1       80/TCP   3s", "web   ClusterIP   10.0.213.111   80/TCP   4s"),
+        ("configmap/made-x7k2p created", "configmap/made-bcd45 created"),
+        ("W1115 15:51:59.820153   26404 prune.go:71] x", "W1116 01:51:59.820154       4 prune.go:71] x"),
+        ("https://127.0.0.1:1234/api", "https://127.0.0.1:777/clusters/local/api"),
+    ],
+)
+def test_what_two_right_servers_may_print_differently_is_made_alike(left: str, right: str) -> None:
+    mine = Normaliser({"https://127.0.0.1:1234": "<server>"})
+    other = Normaliser({"https://127.0.0.1:777/clusters/local": "<server>"})
+    assert mine.text(left) == other.text(right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("exit 1", "exit 2"),
+        ("image: nginx:1.25", "image: nginx:1.26"),
+        (f"uid: {ONE}\nowner: {ONE}", f"uid: {ONE}\nowner: {TWO}"),
+        ('resourceVersion: "451"\nresourceVersion: "451"', 'resourceVersion: "98"\nresourceVersion: "99"'),
+        ("timeout: 30s", "timeout: 31s"),
+        ("  indented", "    indented"),
+    ],
+)
+def test_what_means_something_stays_a_difference(left: str, right: str) -> None:
+    assert Normaliser({}).text(left) != Normaliser({}).text(right)
+
+
+def test_a_list_revision_moves_freely_but_an_objects_does_not() -> None:
+    normal = Normaliser({})
+    listed = normal.value({"kind": "ConfigMapList", "metadata": {"resourceVersion": "77"}, "items": []})
+    assert "77" not in listed
+    assert "<list revision>" in listed
+    assert "<revision-1>" in normal.value({"kind": "ConfigMap", "metadata": {"resourceVersion": "77"}})
+
+
+def test_a_script_is_read_with_its_commands_and_files() -> None:
+    text = "words about it\n== one: a sentence\n# a remark\nkubectl get \\\n  cm\n\n-- a.yaml --\nkind: X\n-- b --\nb\n== two: t\nx\n"
+    first, second = script.parse(text)
+    assert (first.name, first.sentence, first.lines) == ("one", "a sentence", ("kubectl get    cm",))
+    assert first.files == {"a.yaml": "kind: X\n", "b": "b\n"}
+    assert (second.name, second.lines, second.files) == ("two", ("x",), {})
+
+
+def test_every_case_name_can_be_a_namespace() -> None:
+    assert [case.name for case in script.load() if not case.name.replace("-", "").isalnum()] == []
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ([], 1),
+        ([Listed("case: kubectl get*", "why", "title")], 0),
+        ([Listed("other: *", "why", "title")], 1),
+        ([Listed("case: *", "why", "title", lines="^b$")], 1),
+        ([Listed("case: *", "why", "title", lines="^(b|c)$")], 0),
+    ],
+)
+def test_only_a_listed_difference_is_forgiven(listed: list[Listed], expected: int) -> None:
+    left = [Outcome("kubectl get x", {"stdout": "a\nb"})]
+    right = [Outcome("kubectl get x", {"stdout": "a\nc"})]
+    verdict = Judge(listed)
+    assert len(verdict.compare("case", left, right)) == expected
+    assert len(verdict.stale) == (len(listed) if expected else 0)
+
+
+def test_a_case_that_ends_early_differs() -> None:
+    steps = [Outcome("one", {"stdout": ""}), Outcome("two", {"stdout": ""})]
+    assert [found.step for found in Judge().compare("case", steps, steps[:1])] == ["two"]
+
+
+def test_a_difference_is_shown_line_by_line() -> None:
+    shown = judge.render(Difference("case", "kubectl get x", "stdout", "same\nleft", "same\nright"))
+    assert shown.splitlines()[-3:] == ["         | same", "    real | left", "    ours | right"]
+
+
+def test_every_listed_difference_has_a_title_and_a_reason() -> None:
+    assert [entry for entry in judge.load() if not entry.title or len(entry.reason) < 20] == []
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_generated_changes_are_the_same_each_time(maker: type[Maker]) -> None:
+    assert [maker(3).whole(), maker(3).changes(20)] == [maker(3).whole(), maker(3).changes(20)]
+    assert maker(3).changes(20) != maker(4).changes(20)
