@@ -164,21 +164,26 @@ def _merge_in_order(result: Map, patch: Map, key: str, order: Any, schema: Schem
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
-    """The items of the patch must be among those of the order, in the same order."""
+    """The items of the patch must be among those of the order, in the same order; deletions do not count."""
     if not items or not order:
         return
-    if merge_key:
-        for item in items:
-            if not isinstance(item, dict):
-                raise PatchFailed(f"expected a map[string]interface {{}}, but received a {type_name(item)}")
-        items = [item for item in items if DIRECTIVE not in item]
-    at = 0
-    for wanted in order:
-        if at < len(items) and _key_of(items[at], merge_key) == _key_of(wanted, merge_key):
+    left = [item for item in items if not merge_key or _directive_of(item) != "delete"]
+    at = place = 0
+    while at < len(left) and place < len(order):
+        if isinstance(left[at], dict) and DIRECTIVE in left[at]:
             at += 1
-    if at < len(items):
+            continue
+        at += _key_of(left[at], merge_key) == _key_of(order[place], merge_key)
+        place += 1
+    if at < len(left):
         shown = f"{verb_v(items)}\n doesn't match {ORDER_PREFIX} list:\n{verb_v(order)}\n"
         raise PatchFailed(f"The order in patch list:\n{shown}")
+
+
+def _directive_of(item: Any) -> Any:
+    if not isinstance(item, dict):
+        raise PatchFailed(f"expected a map[string]interface {{}}, but received a {type_name(item)}")
+    return item.get(DIRECTIVE)
 
 
 def _key_of(item: Any, merge_key: str) -> Any:

@@ -124,8 +124,9 @@ def _apply(
     said = recursive_difference(field_set(versions.atom, config), versions.reset)
     time = last.time if last else ""
     managers = {**managers, own: Owned(said, versions.api_version, time)}
-    pruned = _pruned(versions, merged, managers, last)
-    managers, _ = change(versions, live, pruned, managers, own, force=force)
+    pruned = merged if _says_all_of(versions, last, said) else _pruned(versions, merged, managers, last)
+    if len(managers) > 1:
+        managers, _ = change(versions, live, pruned, managers, own, force=force)
     kept = difference(said, STRIPPED)
     if not kept:
         managers.pop(own, None)
@@ -134,6 +135,13 @@ def _apply(
     else:
         managers[own] = Owned(kept, versions.api_version, time)
     return pruned, managers
+
+
+def _says_all_of(versions: Versions, last: Owned | None, said: FieldSet) -> bool:
+    """Nothing was given up since the last apply, so nothing can have to go."""
+    if last is None:
+        return True
+    return last.api_version == versions.api_version and not difference(last.fields, said)
 
 
 def _pruned(versions: Versions, merged: Object, managers: Managers, last: Owned | None) -> Object:

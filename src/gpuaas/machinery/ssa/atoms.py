@@ -8,10 +8,11 @@ are granular, its lists atomic. Reading values by atoms is the business of modul
 from typing import Any, Final
 
 from gpuaas.machinery.schema.model import MISSING, Schema
-from gpuaas.machinery.ssa.elements import key_element, value_element
+from gpuaas.machinery.ssa.elements import key_element, one_string_key, value_element
 
 QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 RAW_EXTENSION: Final = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+ZERO: Final = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 class TypedError(Exception):
@@ -33,35 +34,36 @@ class ScalarAtom:
 class MapAtom:
     """A map or a struct. `fields` are the declared ones; `element` is what all others are, None if there may be none."""
 
-    __slots__ = ("_children", "_inherits", "atomic", "element", "fields")
+    __slots__ = ("_inherits", "atomic", "element", "fields", "known")
 
     def __init__(self, fields: dict[str, Schema], element: "Atom | None", atomic: bool, inherits: bool) -> None:
         self.fields = fields
         self.element = element
         self.atomic = atomic
         self._inherits = inherits
-        self._children: dict[str, tuple[str, Atom]] = {}
+        self.known: dict[str, tuple[str, Atom]] = {}  # declared fields that were looked up before
 
     def child(self, name: str) -> "tuple[str, Atom]":
         """A key's element and atom. An undeclared key of a closed struct is read as untyped: `validate` reports it."""
-        known = self._children.get(name)
+        known = self.known.get(name)
         if known is not None:
             return known
         schema = self.fields.get(name)
         if schema is None:
             return f"f:{name}", self.element or DEDUCED
         made = f"f:{name}", atom_of(schema, inherits=self._inherits)
-        self._children[name] = made
+        self.known[name] = made
         return made
 
 
 class ListAtom:
     """A list: atomic, or associative: a map by `keys`, a set without."""
 
-    __slots__ = ("_inherits", "_item", "_schema", "associative", "keys")
+    __slots__ = ("_inherits", "_item", "_only_key", "_schema", "associative", "keys")
 
     def __init__(self, item: "Schema | None", keys: tuple[str, ...], associative: bool, inherits: bool) -> None:
         self.keys = keys
+        self._only_key = keys[0] if len(keys) == 1 else ""
         self.associative = associative
         self._schema = item
         self._inherits = inherits
@@ -75,6 +77,10 @@ class ListAtom:
 
     def element(self, item: Any) -> str:
         """The path element of one item. Raises ValueError with the reason if it has none."""
+        if self._only_key and type(item) is dict:
+            value = item.get(self._only_key)
+            if type(value) is str:
+                return one_string_key(self._only_key, value)
         if not self.keys:
             return _set_element(item)
         if not isinstance(item, dict):
@@ -101,7 +107,9 @@ class ListAtom:
         if node is None:
             raise ValueError(f"couldn't find default value for {name}: associative list may not have non-map types")
         field = node.fields.get(name)
-        return None if field is None or field.default is MISSING else field.default
+        if field is None or field.default is not MISSING:
+            return None if field is None else field.default
+        return ZERO.get(field.type) if field.zero == "always" else None  # Go's zero is the default of what it writes
 
 
 def _set_element(item: Any) -> str:

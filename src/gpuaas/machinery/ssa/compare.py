@@ -150,19 +150,36 @@ def members(atom: Atom, value: Any) -> FieldSet:
         node = atom.for_dict
         if not value or type(node) is not MapAtom or node.atomic:
             return LEAF
-        result: FieldSet = {".": LEAF}
-        child = node.child
-        for key in sorted(value):
-            element, part = child(key)
-            below = value[key]
-            inner = type(below)
-            result[element] = members(part, below) if inner is dict or inner is list else LEAF
-        return result
+        return _map_members(node, value)
     if kind is list:
         listed = atom.for_list
         if not value or type(listed) is not ListAtom or not listed.associative:
             return LEAF
-        found = _by_element(listed, value)
-        items = {element: _item_members(listed, each) for element, each in found.items()}
-        return {".": LEAF, **(in_order(items) if len(items) > 1 else items)}
+        return _list_members(listed, value)
     return LEAF
+
+
+def _map_members(node: MapAtom, value: dict[str, Any]) -> FieldSet:
+    """Creating objects spends its time here: known fields are looked up without a call, scalars need no descent."""
+    result: FieldSet = {".": LEAF}
+    known = node.known
+    for key in sorted(value):
+        below = value[key]
+        place = known.get(key) or node.child(key)
+        kind = type(below)
+        result[place[0]] = members(place[1], below) if kind is dict or kind is list else LEAF
+    return result
+
+
+def _list_members(node: ListAtom, value: list[Any]) -> FieldSet:
+    result: FieldSet = {".": LEAF}
+    atom = node.item
+    for index, item in enumerate(value):
+        try:
+            element = node.element(item)
+        except ValueError as problem:
+            raise TypedError([("", f"element {index}: {problem}")]) from None
+        kind = type(item)
+        plain = element in result or not (kind is dict or kind is list)
+        result[element] = LEAF if plain else members(atom, item)
+    return in_order(result) if len(value) > 1 else result

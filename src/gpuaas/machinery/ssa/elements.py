@@ -18,7 +18,7 @@ Order = tuple[Any, ...]
 def key_element(fields: list[tuple[str, Any]]) -> str:
     """The element of a list of maps, by its key fields."""
     if len(fields) == 1 and type(fields[0][1]) is str:
-        return _one_string_key(*fields[0])
+        return one_string_key(*fields[0])
     return "k:{" + ",".join(f"{to_json(name)}:{to_json(value)}" for name, value in sorted(fields)) + "}"
 
 
@@ -30,7 +30,8 @@ def value_element(value: Any) -> str:
 
 
 @lru_cache(maxsize=8192)
-def _one_string_key(name: str, value: str) -> str:
+def one_string_key(name: str, value: str) -> str:
+    """The most common element: a list's item by its name."""
     return f"k:{{{to_json(name)}:{to_json(value)}}}"
 
 

@@ -16,39 +16,42 @@ Problems = list[tuple[str, str]]
 
 def validate(atom: Atom, value: Any, *, duplicates: bool = False) -> None:
     """Raise TypedError with everything that is wrong. `duplicates`: items of one key may occur more than once."""
-    problems = _problems(atom, value, "", duplicates)
+    problems = _problems(atom, value, duplicates)
     if problems:
         raise TypedError(problems)
 
 
-def _problems(atom: Atom, value: Any, path: str, duplicates: bool) -> Problems:
+def _problems(atom: Atom, value: Any, duplicates: bool) -> Problems:
+    """What is wrong with a place, by paths from there on: most often nothing, so no path is made on the way down."""
     node = atom.for_value(value)
     if value is None:
         return []
     if type(node) is MapAtom:
         if not isinstance(value, dict):
-            return [(path, f"expected map, got &{{{verb_v(value)}}}")]
-        return _map_problems(node, value, path, duplicates)
+            return [("", f"expected map, got &{{{verb_v(value)}}}")]
+        return _map_problems(node, value, duplicates)
     if type(node) is ListAtom:
         if not isinstance(value, list):
-            return [(path, f"expected list, got &{{{verb_v(value)}}}")]
-        return _list_problems(node, value, path, duplicates)
+            return [("", f"expected list, got &{{{verb_v(value)}}}")]
+        return _list_problems(node, value, duplicates)
     assert isinstance(node, ScalarAtom)
     text = _scalar_problem(node.kind, value)
-    return [(path, text)] if text else []
+    return [("", text)] if text else []
 
 
-def _map_problems(node: MapAtom, value: dict[str, Any], path: str, duplicates: bool) -> Problems:
+def _map_problems(node: MapAtom, value: dict[str, Any], duplicates: bool) -> Problems:
     problems: Problems = []
     for key in sorted(value):
         element, atom = node.child(key)
         if key not in node.fields and node.element is None:
-            return [*problems, (path + show(element), "field not declared in schema")]
-        problems += _problems(atom, value[key], path + show(element), duplicates)
+            return [*problems, (show(element), "field not declared in schema")]
+        found = _problems(atom, value[key], duplicates)
+        if found:
+            problems += _below(element, found)
     return problems
 
 
-def _list_problems(node: ListAtom, value: list[Any], path: str, duplicates: bool) -> Problems:
+def _list_problems(node: ListAtom, value: list[Any], duplicates: bool) -> Problems:
     problems: Problems = []
     seen: set[str] = set()
     for index, item in enumerate(value):
@@ -57,12 +60,19 @@ def _list_problems(node: ListAtom, value: list[Any], path: str, duplicates: bool
             try:
                 element = node.element(item)
             except ValueError as problem:
-                return [*problems, (path, f"element {index}: {problem}")]
+                return [*problems, ("", f"element {index}: {problem}")]
             if element in seen and not duplicates:
-                problems.append((path, f"duplicate entries for key {show(element)}"))
+                problems.append(("", f"duplicate entries for key {show(element)}"))
             seen.add(element)
-        problems += _problems(node.item, item, path + show(element), duplicates)
+        found = _problems(node.item, item, duplicates)
+        if found:
+            problems += _below(element, found)
     return problems
+
+
+def _below(element: str, problems: Problems) -> Problems:
+    prefix = show(element)
+    return [(prefix + path, text) for path, text in problems]
 
 
 def _scalar_problem(kind: str, value: Any) -> str:

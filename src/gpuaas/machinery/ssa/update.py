@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.machinery.schema.model import Schema
-from gpuaas.machinery.ssa.atoms import TypedError, atom_of
+from gpuaas.machinery.ssa.atoms import Atom, TypedError, atom_of
 from gpuaas.machinery.ssa.blank import blank_of
 from gpuaas.machinery.ssa.fieldset import EMPTY, FieldSet, union
 from gpuaas.machinery.ssa.managed import BadManagedFields, Manager, Managers, Owned, cap, read, write
@@ -36,11 +36,12 @@ def track_update(
     for kinds whose schema can change while objects exist.
     """
     created = live is None or not (live.get("metadata") or {}).get("uid")
-    managers = _current(live, new, subresource)
+    atom = atom_of(schema)
+    managers = _current(live, new, atom, subresource)
     if not managers and not created:
         return with_managed_fields(new, None)  # an object nobody tracked is not tracked from here on
-    versions = Versions(atom_of(schema), api_version, converter, reset_fields)
-    old = blank_of(versions.atom) if live is None else live
+    versions = Versions(atom, api_version, converter, reset_fields)
+    old = blank_of(atom) if live is None else live
     try:
         if reconcile and managers:
             managers = reconciled(versions, old, managers)
@@ -64,12 +65,12 @@ def updated(versions: Versions, old: Object, new: Object, managers: Managers, ow
     return cap(managers)
 
 
-def _current(live: Object | None, new: Object, subresource: str) -> Managers:
+def _current(live: Object | None, new: Object, atom: Atom, subresource: str) -> Managers:
     """Where tracking starts from: the list of the request if it can be read, else that of the live object."""
     stored = ((live or {}).get("metadata") or {}).get("managedFields") or []
     sent = (new.get("metadata") or {}).get("managedFields")
     if not subresource and sent is not None and sent is not stored:
-        if is_reset(sent):
+        if _is_reset(sent, atom):
             return {}
         try:
             managers = read(sent, trusted=sent == stored)
@@ -83,9 +84,12 @@ def _current(live: Object | None, new: Object, subresource: str) -> Managers:
         return {}
 
 
-def is_reset(entries: list[Mapping[str, Any]]) -> bool:
-    """An empty list, or a list of one empty entry, is how a user says: forget who owned what."""
-    return not entries or (len(entries) == 1 and not entries[0])
+def _is_reset(entries: list[Mapping[str, Any]], atom: Atom) -> bool:
+    """A list of one empty entry is how a user says: forget who owned what. For built-in kinds an empty list says it
+    too; for custom resources that is the same as no list."""
+    if not entries:
+        return bool(blank_of(atom))
+    return len(entries) == 1 and not entries[0]
 
 
 def with_managed_fields(obj: Object, entries: list[dict[str, Any]] | None) -> Object:
