@@ -17,12 +17,13 @@ IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 
 
 def validate_metadata(
-    obj: View, namespaced: bool, name_messages: NameMessages, path: str = "metadata"
+    obj: View, namespaced: bool, name_messages: NameMessages, path: str = "metadata", *, builtin: bool = False
 ) -> list[FieldError]:
-    """Everything wrong with an object's metadata as it stands."""
+    """Everything wrong with an object's metadata as it stands. Built-in kinds are stricter with finalizers' names."""
     metadata = obj.get("metadata") or {}
     errors = _names(metadata, name_messages, path)
     errors += _namespace(metadata, namespaced, path)
@@ -31,8 +32,17 @@ def validate_metadata(
     errors += validate_labels(metadata.get("labels"), child(path, "labels"))
     errors += validate_annotations(metadata.get("annotations"), child(path, "annotations"))
     errors += _owners(metadata.get("ownerReferences") or (), child(path, "ownerReferences"))
-    errors += _finalizers(metadata.get("finalizers") or (), child(path, "finalizers"))
+    finalizers = metadata.get("finalizers") or ()
+    errors += _finalizers(finalizers, child(path, "finalizers"))
+    for index, name in enumerate(finalizers if builtin else ()):
+        errors += unknown_finalizer(name, child(path, "finalizers", index))
     return errors
+
+
+def unknown_finalizer(name: str, path: str) -> list[FieldError]:
+    if "/" in name or name in _STANDARD_FINALIZERS:
+        return []
+    return [invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
 def validate_metadata_update(obj: View, old: View, path: str = "metadata") -> list[FieldError]:
@@ -88,8 +98,8 @@ def validate_label_selector(selector: View | None, path: str) -> list[FieldError
 
 
 def prefix_as_name(prefix: str) -> str:
-    """A generateName is checked as the name it may become: a dash at its end is not the last character of that."""
-    return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    """A generateName is checked as a name it may become, without the dash at its end (and, as Kubernetes does, what is before it)."""
+    return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def _names(metadata: View, name_messages: NameMessages, path: str) -> list[FieldError]:

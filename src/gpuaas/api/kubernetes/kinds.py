@@ -78,6 +78,7 @@ class _Group:
             columns=table[0] if table else (),
             row=table[1] if table else None,
             behaviour=behaviour_of(self._group, kind) or Behaviour(),
+            virtual=more.get("verbs") == _CREATE,
             **more,
         )
 

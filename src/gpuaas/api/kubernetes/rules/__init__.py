@@ -4,8 +4,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpuaas.api.kinds import Behaviour
+from gpuaas.api.kubernetes.rules.config import ConfigMap, Secret, ServiceAccount
+from gpuaas.api.kubernetes.rules.namespaces import Namespace
+from gpuaas.api.kubernetes.rules.pods import Pod
+from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolumeClaim
 
-_BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {}
+_BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
+    ("", "ConfigMap"): ConfigMap(),
+    ("", "Namespace"): Namespace(),
+    ("", "PersistentVolume"): PersistentVolume(),
+    ("", "PersistentVolumeClaim"): PersistentVolumeClaim(),
+    ("", "Pod"): Pod(),
+    ("", "Secret"): Secret(),
+    ("", "ServiceAccount"): ServiceAccount(),
+}
 
 
 def behaviour_of(group: str, kind: str) -> Behaviour | None:

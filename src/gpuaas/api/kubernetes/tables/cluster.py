@@ -83,7 +83,8 @@ def secret_row(obj: View, now: float) -> Cells:
 
 def quota_row(obj: View, now: float) -> Cells:
     hard, used = part(obj, "status", "hard"), part(obj, "status", "used")
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     for name in sorted(hard):
         (limits if name.startswith("limits.") else requests).append(f"{name}: {used.get(name, '0')}/{hard[name]}")
     return [", ".join(requests), ", ".join(limits), object_age(obj, now)]
