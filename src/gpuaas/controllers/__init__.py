@@ -3,8 +3,10 @@
 They meet only through objects. `all_controllers` is the list; `runtime.controller.Controllers` runs it.
 """
 
+from gpuaas.controllers.deployments import DeploymentController
 from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.namespaces import NamespaceController
+from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.root_ca import RootCaController
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
 from gpuaas.runtime.controller import Controller, Deps
@@ -14,6 +16,8 @@ KINDS: tuple[type[Controller], ...] = (
     DefaultServiceAccountController,
     RootCaController,
     GarbageCollector,
+    ReplicaSetController,
+    DeploymentController,
 )
 
 

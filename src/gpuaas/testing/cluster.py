@@ -379,7 +379,10 @@ class FakeCluster:
     ) -> Object:
         match subresource:
             case "status":
-                new = {**old, "status": new.get("status", {})}
+                # As in the real server, annotations may ride along with a status.
+                annotations = new["metadata"].get("annotations")
+                metadata = {**old["metadata"], **({"annotations": annotations} if annotations else {})}
+                new = {**old, "metadata": metadata, "status": new.get("status", {})}
             case "finalize":
                 new = {**old, "spec": {**old.get("spec", {}), "finalizers": new["spec"].get("finalizers") or []}}
             case _ if resource.plural not in _NO_STATUS and "status" in old:
