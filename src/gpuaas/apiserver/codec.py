@@ -10,7 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from gpuaas.base.errors import ApiError, BadRequest, NotAcceptable, UnsupportedMediaType
+from gpuaas.api.kubernetes.schemas import schema_source
+from gpuaas.api.kubernetes.wire import wire_numbers, wire_type
+from gpuaas.base.errors import BadRequest, NotAcceptable, UnsupportedMediaType
+from gpuaas.machinery.protobuf import ProtobufError, ProtobufReader, unwrap
+from gpuaas.machinery.schema.model import SchemaSet
 from gpuaas.machinery.yamltext import YamlError, dump_yaml, load_yaml
 
 JSON_TYPE: Final = "application/json"
@@ -95,10 +99,15 @@ def content_type(wanted: Wanted) -> bytes:
     return b"application/json" if wanted.media == "json" else b"application/yaml"
 
 
+PROTOBUF_TYPE: Final = "application/vnd.kubernetes.protobuf"
+
+
 def decode_body(body: bytes, media: str) -> Any:
     """A body that must be an object of some kind; what is none is a bad request with words."""
     media = media.partition(";")[0].strip().lower()
     match media:
+        case "application/vnd.kubernetes.protobuf":
+            return decode_protobuf(body)
         case "" | "application/json" | "text/json":
             return decode_json(body)
         case "application/yaml" | "text/yaml" | "application/x-yaml":
@@ -106,7 +115,7 @@ def decode_body(body: bytes, media: str) -> Any:
         case _:
             raise UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types include: "
-                "application/json, application/yaml"
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf"
             )
 
 
@@ -124,5 +133,18 @@ def decode_yaml(body: bytes) -> Any:
         raise BadRequest(f"error parsing YAML: {error}") from None
 
 
-def error_body(error: ApiError) -> bytes:
-    return encode(error.status())
+# Built-in types are the same for every cluster, so one reader serves all.
+_protobuf = ProtobufReader(SchemaSet(schema_source).named, wire_numbers)
+
+
+def decode_protobuf(body: bytes) -> Any:
+    try:
+        api_version, kind, raw = unwrap(body)
+        name = wire_type(api_version, kind)
+        if name is None:
+            raise UnsupportedMediaType(
+                f"{kind or 'this kind'} in {api_version or 'no version'} is not read as protobuf here: send JSON"
+            )
+        return {"kind": kind, "apiVersion": api_version, **_protobuf.read(name, raw)}
+    except ProtobufError as error:
+        raise BadRequest(f"the request body is not valid protobuf: {error}") from None

@@ -88,11 +88,13 @@ Handler = Callable[[Request], Answer | Awaitable[Answer]]
 class StreamWriter:
     """The open end of a stream: chunks in, `close` ends it properly."""
 
-    __slots__ = ("_connection", "closed")
+    __slots__ = ("_connection", "closed", "on_pause", "on_resume")
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self.closed = False
+        self.on_pause: Callable[[], None] | None = None  # the client reads slower than we write
+        self.on_resume: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
         if self.closed or not data:
@@ -101,9 +103,6 @@ class StreamWriter:
         transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         if transport.get_write_buffer_size() > SLOW_READER:
             self._connection.abort()
-
-    def backlog(self) -> int:
-        return self._connection.transport.get_write_buffer_size()
 
     def close(self) -> None:
         if not self.closed:
@@ -137,6 +136,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=1024 * 1024)
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -155,6 +155,14 @@ class Connection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         return False
+
+    def pause_writing(self) -> None:
+        if self._stream is not None and self._stream.on_pause is not None:
+            self._stream.on_pause()
+
+    def resume_writing(self) -> None:
+        if self._stream is not None and self._stream.on_resume is not None:
+            self._stream.on_resume()
 
     # What httptools calls.
 

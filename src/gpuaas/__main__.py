@@ -1,0 +1,5 @@
+"""`python -m gpuaas` is the `gpuaas` command."""
+
+from gpuaas.cli.main import main
+
+main()

@@ -1,0 +1,150 @@
+"""Admission: what other objects have to say about a write, between defaulting and validation.
+
+The rules themselves are pure functions of the api room; here they get the objects they ask for. `admit` may change the
+new object, `charge` runs last and books what the write costs (quota). Both see writes in flight, so that two requests
+can never spend the same quota.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuaas.api.kinds import Object
+from gpuaas.api.kubernetes import admission as rules
+from gpuaas.apiserver.operation import Operation
+from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
+
+if TYPE_CHECKING:
+    from gpuaas.apiserver.cluster import Cluster
+
+Plugin = Callable[[Operation, Object, Mapping[str, Any] | None], None]
+_PROTECTED = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceTerminating(Forbidden):
+    def __init__(self, op: Operation, name: str) -> None:
+        super().__init__(
+            op.resource.group,
+            op.resource.plural,
+            name,
+            f"unable to create new content in namespace {op.namespace} because it is being terminated",
+        )
+        self.details["causes"] = [
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {op.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
+
+
+class Admission:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self.plugins: dict[tuple[str, str], list[Plugin]] = {}
+        self.register("", "pods", self._pod)
+        self.register("", "persistentvolumeclaims", self._claim)
+        self.register("", "services", self._service)
+        self.register("", "nodes", self._node)
+
+    def register(self, group: str, plural: str, plugin: Plugin) -> None:
+        """Adds a rule for one resource, after those already there."""
+        self.plugins.setdefault((group, plural), []).append(plugin)
+
+    def admit(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None and op.resource.namespaced:
+            self._namespace(op, obj)
+        for plugin in self.plugins.get((op.resource.group, op.resource.plural), ()):
+            plugin(op, obj, old)
+
+    def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if not op.resource.namespaced or op.subresource == "status":
+            return
+        quotas = list(self._objects("/resourcequotas/", op.namespace))
+        if not quotas:
+            return
+        for quota, used in rules.charge_quotas(quotas, op.resource.group, op.resource.plural, obj, old):
+            if not op.dry_run:
+                self._book(quota, used)
+
+    def may_delete(self, op: Operation) -> None:
+        if op.resource.prefix == "/namespaces/" and op.name in _PROTECTED:
+            raise Forbidden("", "namespaces", op.name, "this namespace may not be deleted")
+
+    # The rules.
+
+    def _namespace(self, op: Operation, obj: Object) -> None:
+        entry = self._cluster.store.latest(f"/namespaces//{op.namespace}")
+        if entry is None:
+            raise NotFound("", "namespaces", op.namespace)
+        if entry.obj["metadata"].get("deletionTimestamp"):
+            raise NamespaceTerminating(op, obj["metadata"].get("name", ""))
+
+    def _pod(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if op.subresource:
+            return
+        if old is None:
+            self._account(op, obj)
+            classes = {
+                entry.obj["metadata"]["name"]: entry.obj
+                for entry in self._cluster.store.list("scheduling.k8s.io/priorityclasses/")
+            }
+            self._raise(op, obj, rules.resolve_priority(obj, classes))
+            rules.add_default_tolerations(obj)
+        ranges = list(self._objects("/limitranges/", op.namespace))
+        if ranges:
+            self._forbid(op, obj, rules.apply_limit_ranges(obj, ranges, create=old is None))
+
+    def _account(self, op: Operation, obj: Object) -> None:
+        name = (obj.get("spec") or {}).get("serviceAccountName") or "default"
+        entry = self._cluster.store.latest(f"/serviceaccounts/{op.namespace}/{name}")
+        if entry is None:
+            why = f'error looking up service account {op.namespace}/{name}: serviceaccount "{name}" not found'
+            raise Forbidden("", "pods", obj["metadata"].get("name", ""), why)
+        rules.use_service_account(obj, entry.obj, self._cluster.ids.suffix())
+
+    def _claim(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None:
+            finalizers = obj["metadata"].setdefault("finalizers", [])
+            if "kubernetes.io/pvc-protection" not in finalizers:
+                finalizers.append("kubernetes.io/pvc-protection")
+        ranges = list(self._objects("/limitranges/", op.namespace))
+        if ranges:
+            self._forbid(op, obj, rules.claim_limit_errors(obj, ranges))
+
+    def _service(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        taken = {
+            address
+            for entry in self._cluster.store.list("/services/")
+            if entry.key != op.resource.key(op.namespace, obj["metadata"].get("name", ""))
+            for address in (entry.obj.get("spec") or {}).get("clusterIPs") or ()
+        }
+        rules.allocate_cluster_ip(obj, old, taken)
+
+    def _node(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None:
+            rules.taint_new_node(obj)
+
+    def _objects(self, prefix: str, namespace: str) -> Iterator[Mapping[str, Any]]:
+        """Objects of a namespace, each in its newest state even if its write is still in flight."""
+        store = self._cluster.store
+        for entry in store.list(f"{prefix}{namespace}/"):
+            newest = store.latest(entry.key)
+            if newest is not None:
+                yield newest.obj
+
+    def _book(self, quota: Mapping[str, Any], used: Mapping[str, str]) -> None:
+        meta = quota["metadata"]
+        status = {**(quota.get("status") or {}), "hard": quota["spec"].get("hard", {}), "used": dict(used)}
+        self._cluster.put_quietly(f"/resourcequotas/{meta['namespace']}/{meta['name']}", {**quota, "status": status})
+
+    def _raise(self, op: Operation, obj: Object, errors: list[Any]) -> None:
+        if errors:
+            raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), errors)
+
+    def _forbid(self, op: Operation, obj: Object, messages: list[str]) -> None:
+        if messages:
+            text = messages[0] if len(messages) == 1 else "[" + ", ".join(messages) + "]"
+            raise Forbidden(op.resource.group, op.resource.plural, obj["metadata"].get("name", ""), text)
+
+
+__all__ = ["Admission", "ApiError", "NamespaceTerminating"]

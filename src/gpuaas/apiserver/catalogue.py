@@ -1,0 +1,228 @@
+"""What this cluster serves: every resource with its versions, found by the path a client uses.
+
+A `Resource` is one stored thing (group and plural); its `Version`s are the shapes clients may speak, one of them the
+hub in which it is stored. Built-in versions decode as Go would, custom ones by their structural schema; both give a
+fresh tree, and both convert through the hub. Definitions come and go at run time (module crds).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from gpuaas.api.durations import age
+from gpuaas.api.kinds import Column, Kind, Object
+from gpuaas.base.errors import BadRequest
+from gpuaas.base.fielderrors import FieldError
+from gpuaas.machinery.schema.decode import normalize
+from gpuaas.machinery.schema.model import Schema
+
+_AGE = Column("Age", "string", "", "How long ago the object was created")
+
+Convert = Callable[[Object, str], Object]  # to a version, by its name
+
+
+class Version(Protocol):
+    kind: Kind
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def read(self, obj: Object) -> tuple[Object, list[str]]:
+        """A fresh, well-typed, defaulted tree and the paths of fields that do not exist."""
+
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+        """What the schema itself forbids."""
+
+    def empty_status(self) -> Object | None:
+        """The status of a new object: a fresh tree, or None where there is none."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """What `kubectl get` shows after the name."""
+
+    def row(self, obj: Mapping[str, Any], now: float) -> list[Any]:
+        """The cells of those columns."""
+
+
+class BuiltinVersion:
+    __slots__ = ("_find", "_schema", "kind")
+
+    def __init__(self, kind: Kind, find: Callable[[str], Schema]) -> None:
+        self.kind = kind
+        self._find = find
+        self._schema: Schema | None = None
+
+    @property
+    def schema(self) -> Schema:
+        if self._schema is None:
+            self._schema = self._find(self.kind.schema)
+        return self._schema
+
+    def read(self, obj: Object) -> tuple[Object, list[str]]:
+        decoded = normalize(self.schema, obj, keep_unknown=self.kind.stored_only)
+        return decoded.obj, decoded.unknown
+
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+        return []
+
+    def empty_status(self) -> Object | None:
+        fresh, _ = self.read({})
+        status: Object | None = fresh.get("status")
+        return status
+
+    def columns(self) -> tuple[Column, ...]:
+        return self.kind.columns or (_AGE,)
+
+    def row(self, obj: Mapping[str, Any], now: float) -> list[Any]:
+        if self.kind.row is not None:
+            return self.kind.row(obj, now)
+        return [age(obj["metadata"].get("creationTimestamp"), now)]
+
+
+class Resource:
+    """One stored resource. `hub` is the version objects are kept in."""
+
+    __slots__ = (
+        "_convert",
+        "custom",
+        "group",
+        "hub",
+        "name",
+        "namespaced",
+        "plural",
+        "prefix",
+        "raw_prefix",
+        "versions",
+    )
+
+    def __init__(
+        self,
+        versions: Mapping[str, Version],
+        hub: str,
+        *,
+        prefix: str = "",
+        convert: Convert | None = None,
+        custom: bool = False,
+        hub_version: Version | None = None,
+    ) -> None:
+        """`hub_version`: the version objects are kept in, where it is another group's (events)."""
+        first = versions[hub].kind
+        self.group = first.group
+        self.plural = first.plural
+        self.name = first.kind
+        self.namespaced = first.namespaced
+        self.versions = dict(versions)
+        self.hub = hub_version or versions[hub]
+        self.prefix = prefix or f"{first.group}/{first.plural}/"
+        kept = self.hub.kind
+        # How the bytes of a stored object begin; lists of built-in kinds leave it out, as the real server does.
+        self.raw_prefix = f'{{"kind":"{kept.kind}","apiVersion":"{kept.api_version}",'.encode()
+        self.custom = custom
+        self._convert = convert
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{self.prefix}{namespace}/{name}"
+
+    def range(self, namespace: str) -> str:
+        """The prefix of all objects of a namespace, or of everywhere."""
+        return f"{self.prefix}{namespace}/" if namespace else self.prefix
+
+    def to_hub(self, obj: Object, version: Version) -> Object:
+        return obj if version is self.hub else self.convert(obj, self.hub)
+
+    def from_hub(self, obj: Object, version: Version) -> Object:
+        return obj if version is self.hub else self.convert(obj, version)
+
+    def convert(self, obj: Object, version: Version) -> Object:
+        kind = version.kind
+        if obj.get("apiVersion") == kind.api_version:
+            return obj
+        if self._convert is not None:
+            return self._convert(obj, kind.version)
+        return {**obj, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+class Catalogue:
+    """Resources by (group, version, plural). `generation` moves with every change, so that what is derived can be kept."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[tuple[str, str, str], tuple[Resource, Version]] = {}
+        self._resources: dict[tuple[str, str], Resource] = {}
+        self.generation = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    def find(self, group: str, version: str, plural: str) -> tuple[Resource, Version] | None:
+        return self._by_path.get((group, version, plural))
+
+    def resource(self, group: str, plural: str) -> Resource | None:
+        return self._resources.get((group, plural))
+
+    def resources(self) -> Iterator[Resource]:
+        return iter(tuple(self._resources.values()))
+
+    def for_kind(self, api_version: str, kind: str) -> tuple[Resource, Version] | None:
+        """The resource that serves objects saying this of themselves."""
+        group, _, version = api_version.rpartition("/")
+        for resource in self._resources.values():
+            found = resource.versions.get(version)
+            if found is not None and resource.group == group and found.kind.kind == kind:
+                return resource, found
+        return None
+
+    def add(self, resource: Resource) -> None:
+        self.remove(resource.group, resource.plural, quietly=True)
+        self._resources[resource.group, resource.plural] = resource
+        for name, version in resource.versions.items():
+            self._by_path[resource.group, name, resource.plural] = (resource, version)
+        self._changed()
+
+    def remove(self, group: str, plural: str, *, quietly: bool = False) -> None:
+        resource = self._resources.pop((group, plural), None)
+        if resource is None:
+            return
+        for name in resource.versions:
+            self._by_path.pop((group, name, plural), None)
+        if not quietly:
+            self._changed()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        self.generation += 1
+        for listener in self._listeners:
+            listener()
+
+
+def check_type(obj: Any, kind: Kind) -> Object:
+    """The body must say it is what the path is for, or say nothing."""
+    if not isinstance(obj, dict):
+        raise BadRequest(f"an object is expected, found {_article(obj)}")
+    api_version, name = obj.get("apiVersion"), obj.get("kind")
+    if not api_version and not name:
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
+    if not name:
+        raise BadRequest("Object 'Kind' is missing in the request body")
+    if not isinstance(api_version, str) or not isinstance(name, str):
+        raise BadRequest("apiVersion and kind must be strings")
+    if api_version != kind.api_version:
+        raise BadRequest(
+            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
+        )
+    if name != kind.kind:
+        raise BadRequest(
+            f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: this path is for {kind.kind}'
+        )
+    return obj
+
+
+def _article(value: Any) -> str:
+    match value:
+        case None:
+            return "nothing"
+        case list():
+            return "a list"
+        case str():
+            return "a string"
+        case bool():
+            return "a boolean"
+        case _:
+            return "a number"

@@ -1,0 +1,166 @@
+"""Custom resources: a definition becomes a resource that is served like any other.
+
+The kinds we ship and a user's own take this same way; ours also bring a behaviour (rules a schema cannot say) and a
+conversion between versions. Schemas are compiled when first used: most of what is defined is never asked for.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuaas.api.durations import age
+from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
+from gpuaas.apiserver.catalogue import Convert, Resource, Version
+from gpuaas.base.fielderrors import FieldError
+from gpuaas.machinery.jsonpath import compile_path
+from gpuaas.machinery.schema.model import Schema, SchemaSet
+from gpuaas.machinery.schema.rules import check_object
+from gpuaas.machinery.schema.structural import read
+from gpuaas.machinery.schema.validation import blocks_rules, validate
+from gpuaas.machinery.tables import cell
+
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_AGE = Column("Age", "date", path=".metadata.creationTimestamp")
+
+
+class CustomVersion:
+    def __init__(self, kind: Kind, openapi: Callable[[], Mapping[str, Any]], schemas: SchemaSet) -> None:
+        self.kind = kind
+        self._openapi = openapi
+        self._schemas = schemas
+        self._schema: Schema | None = None
+        self._paths: list[Callable[[Any], list[Any]]] | None = None
+
+    @property
+    def openapi(self) -> Mapping[str, Any]:
+        return self._openapi() or _ANYTHING
+
+    @property
+    def schema(self) -> Schema:
+        """The schema with metadata typed: who owns which label is known by its type."""
+        if self._schema is None:
+            schema = self._schemas.inline(self.openapi)
+            schema.properties["metadata"] = self._schemas.named(OBJECT_META)
+            self._schema = schema
+        return self._schema
+
+    def read(self, obj: Object) -> tuple[Object, list[str]]:
+        decoded = read(self.schema, obj, metadata=self._schemas.named(OBJECT_META))
+        return decoded.obj, decoded.unknown
+
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+        errors = validate(self.schema, obj, old)
+        blocked = blocks_rules(errors)
+        if blocked is not None:
+            return [*errors, blocked]
+        return errors + check_object(self.schema, obj, old)
+
+    def empty_status(self) -> Object | None:
+        return None
+
+    def columns(self) -> tuple[Column, ...]:
+        return self.kind.columns or (_AGE,)
+
+    def row(self, obj: Mapping[str, Any], now: float) -> list[Any]:
+        if not self.kind.columns:
+            return [age(obj["metadata"].get("creationTimestamp"), now)]
+        if self._paths is None:
+            self._paths = [compile_path(column.path) for column in self.kind.columns]
+        return [cell(column.type, path(obj), now) for column, path in zip(self.kind.columns, self._paths, strict=True)]
+
+
+class _SelectableFields(Behaviour):
+    """A custom kind without rules of ours: what its definition says can be selected by, can be."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        self.field_selectors = tuple(path.lstrip(".") for path in paths)
+        self._paths = {path.lstrip("."): compile_path(path) for path in paths}
+
+    def fields(self, obj: Mapping[str, Any]) -> Mapping[str, str]:
+        return {name: _text(path(obj)) for name, path in self._paths.items()}
+
+
+def _text(found: list[Any]) -> str:
+    if not found:
+        return ""
+    value = found[0]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def custom_resource(
+    definition: Mapping[str, Any],
+    schemas: SchemaSet,
+    behaviour: Behaviour | None = None,
+    convert: Convert | None = None,
+) -> Resource | None:
+    """The resource a CustomResourceDefinition defines; None if it serves no version."""
+    spec = definition["spec"]
+    versions: dict[str, Version] = {}
+    hub = ""
+    for said in spec["versions"]:
+        if said.get("storage"):
+            hub = said["name"]
+        if not said.get("served") and not said.get("storage"):
+            continue
+        kind = _kind(spec, said, behaviour)
+        versions[said["name"]] = CustomVersion(kind, _schema_of(said), schemas)
+    if hub not in versions:
+        return None
+    resource = Resource(versions, hub, convert=convert, custom=True)
+    for said in spec["versions"]:
+        if not said.get("served"):
+            resource.versions.pop(said["name"], None)
+    return resource if resource.versions else None
+
+
+def _schema_of(said: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    schema: Mapping[str, Any] = (said.get("schema") or {}).get("openAPIV3Schema") or {}
+    return lambda: schema
+
+
+def _kind(spec: Mapping[str, Any], said: Mapping[str, Any], behaviour: Behaviour | None) -> Kind:
+    names = spec["names"]
+    subresources = said.get("subresources") or {}
+    selectable = tuple(each["jsonPath"] for each in said.get("selectableFields") or ())
+    group, version = spec["group"], said["name"]
+    deprecated = ""
+    if said.get("deprecated"):
+        deprecated = said.get("deprecationWarning") or f"{group}/{version} {names['kind']} is deprecated"
+    return Kind(
+        group=group,
+        version=version,
+        kind=names["kind"],
+        plural=names["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        schema=schema_name(group, version, names["kind"]),
+        singular=names.get("singular") or names["kind"].lower(),
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        status="status" in subresources,
+        scale=_scale(subresources.get("scale")),
+        columns=tuple(_column(each) for each in said.get("additionalPrinterColumns") or ()),
+        behaviour=behaviour or _SelectableFields(selectable),
+        deprecated=deprecated,
+    )
+
+
+def schema_name(group: str, version: str, kind: str) -> str:
+    """`io.x-k8s.kueue.v1beta2.ClusterQueue`: the group's domain turned round, as the real server names it."""
+    return ".".join([*reversed(group.split(".")), version, kind])
+
+
+def _scale(said: Mapping[str, Any] | None) -> Scale | None:
+    if not said:
+        return None
+    return Scale(said["specReplicasPath"], said["statusReplicasPath"], said.get("labelSelectorPath", ""))
+
+
+def _column(said: Mapping[str, Any]) -> Column:
+    return Column(
+        said["name"],
+        said["type"],
+        said.get("format", ""),
+        said.get("description", ""),
+        said.get("priority", 0),
+        said["jsonPath"],
+    )

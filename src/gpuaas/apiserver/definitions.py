@@ -1,0 +1,213 @@
+"""CustomResourceDefinitions at work: what is defined is served at once, what is deleted is emptied first.
+
+Follows the definitions in the store. Each new or changed one becomes a resource of the catalogue, gets its status
+(names accepted, established, stored versions), and its watchers are asked to come again when its shape changed. The
+kinds we ship are in the catalogue from the start, before their definitions are written; a definition of ours that a
+user has not changed is renewed when a newer version of us brings another.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuaas.api.crds import Bundled
+from gpuaas.api.kinds import Object
+from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
+from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.codec import encode
+from gpuaas.apiserver.custom import custom_resource
+from gpuaas.apiserver.delete import CRD_CLEANUP, CRD_PREFIX
+from gpuaas.base.clock import rfc3339
+from gpuaas.base.errors import ApiError
+from gpuaas.base.fielderrors import FieldError
+from gpuaas.client.protocol import Client, Propagation
+from gpuaas.client.protocol import Resource as Target
+from gpuaas.machinery.schema.definition import check_structural
+from gpuaas.store import Event
+
+BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it
+DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
+
+
+class DefinitionVersion(BuiltinVersion):
+    """The CustomResourceDefinition kind itself: its schemas are checked as schemas."""
+
+    __slots__ = ()
+
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+        if old is not None and old.get("spec") == obj.get("spec"):
+            return []
+        if BUNDLED in (obj["metadata"].get("annotations") or {}) and old is None:
+            return []  # checked when the product is built, by its tests
+        versions = (obj.get("spec") or {}).get("versions") or []
+        schemas = [(each.get("schema") or {}).get("openAPIV3Schema") for each in versions]
+        alike = all(schema == schemas[0] for schema in schemas[1:]) if schemas else True
+        errors: list[FieldError] = []
+        for index, (each, schema) in enumerate(zip(versions, schemas, strict=True)):
+            path = "spec.validation.openAPIV3Schema" if alike else f"spec.versions[{index}].schema.openAPIV3Schema"
+            if schema is not None:
+                errors += check_structural(schema, path, status="status" in (each.get("subresources") or {}))
+            if alike:
+                break
+        return errors
+
+
+class Definitions:
+    def __init__(self, cluster: Cluster, client: Client, bundled: Iterable[Bundled]) -> None:
+        self._cluster = cluster
+        self._client = client
+        self._bundled = {each.name: each for each in bundled}
+        self._digests: dict[str, str] = {}  # of the definitions now in the catalogue
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        store = self._cluster.store
+        known = {entry.obj["metadata"]["name"]: entry for entry in store.list(CRD_PREFIX)}
+        for name, each in self._bundled.items():
+            if name not in known:
+                self._serve(each.definition())
+        for entry in known.values():
+            self._serve(entry.obj)
+        self._watch = store.watch(CRD_PREFIX, store.revision, on_events=self._changed)
+        self._watch.resume()
+
+    async def install(self) -> None:
+        """Writes the definitions we ship that are missing or outdated; users who changed one keep theirs."""
+        for name, each in self._bundled.items():
+            entry = self._cluster.store.latest(f"{CRD_PREFIX}/{name}")
+            if entry is None:
+                await self._client.create(DEFINITIONS, _stamped(each.definition()))
+                continue
+            wanted = _stamped(each.definition())
+            found = entry.obj["metadata"].get("annotations", {}).get(BUNDLED)
+            if found and found != wanted["metadata"]["annotations"][BUNDLED]:
+                await self._client.update(DEFINITIONS, {**wanted, "metadata": {**wanted["metadata"], "name": name}})
+
+    def stop(self) -> None:
+        self._watch.close()
+        for task in self._tasks:
+            task.cancel()
+
+    def _changed(self, events: list[Event]) -> None:
+        for event in events:
+            obj = event.entry.obj
+            if event.type == "DELETED":
+                self._withdraw(obj)
+            else:
+                self._serve(obj)
+                self._follow_up(obj)
+
+    def _serve(self, definition: Mapping[str, Any]) -> None:
+        spec = definition["spec"]
+        name = f"{spec['names']['plural']}.{spec['group']}"
+        digest = _digest(spec)
+        if self._digests.get(name) == digest:
+            return
+        ours = self._bundled.get(name)
+        resource = custom_resource(
+            definition,
+            self._cluster.schemas,
+            ours.behaviour if ours is not None else None,
+            ours.convert if ours is not None else None,
+        )
+        before = self._cluster.catalogue.resource(spec["group"], spec["names"]["plural"])
+        self._digests[name] = digest
+        if resource is None:
+            self._cluster.catalogue.remove(spec["group"], spec["names"]["plural"])
+        else:
+            self._cluster.catalogue.add(resource)
+        if before is not None:
+            self._cluster.end_watches(before)
+
+    def _withdraw(self, definition: Mapping[str, Any]) -> None:
+        spec = definition["spec"]
+        before = self._cluster.catalogue.resource(spec["group"], spec["names"]["plural"])
+        self._digests.pop(f"{spec['names']['plural']}.{spec['group']}", None)
+        self._cluster.catalogue.remove(spec["group"], spec["names"]["plural"])
+        if before is not None:
+            self._cluster.end_watches(before)
+
+    def _follow_up(self, definition: Mapping[str, Any]) -> None:
+        if definition["metadata"].get("deletionTimestamp"):
+            if CRD_CLEANUP in (definition["metadata"].get("finalizers") or ()):
+                self._spawn(self._empty(definition))
+            return
+        status = _status(definition, rfc3339(self._cluster.clock.now()))
+        if status != definition.get("status"):
+            self._spawn(self._report(definition, status))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _report(self, definition: Mapping[str, Any], status: Object) -> None:
+        name = definition["metadata"]["name"]
+        try:
+            await self._client.patch(DEFINITIONS, name, {"status": status}, subresource="status")
+        except ApiError:
+            return  # gone or changed meanwhile: the next event brings us here again
+
+    async def _empty(self, definition: Mapping[str, Any]) -> None:
+        """Deletes what the definition defined, then lets the definition go."""
+        spec, name = definition["spec"], definition["metadata"]["name"]
+        resource = self._cluster.catalogue.resource(spec["group"], spec["names"]["plural"])
+        try:
+            if resource is not None:
+                await self._empty_resource(resource)
+            entry = self._cluster.store.latest(f"{CRD_PREFIX}/{name}")
+            if entry is None:
+                return
+            left = [each for each in entry.obj["metadata"].get("finalizers") or () if each != CRD_CLEANUP]
+            await self._client.patch(DEFINITIONS, name, {"metadata": {"finalizers": left or None}})
+        except ApiError:
+            return  # somebody else got there first
+
+    async def _empty_resource(self, resource: Resource) -> None:
+        store = self._cluster.store
+        kind = resource.hub.kind
+        target = Target(kind.group, kind.version, kind.plural, kind.namespaced, kind.kind)
+        watch = store.watch(resource.prefix, store.revision)
+        try:
+            for entry in store.list(resource.prefix):
+                meta = entry.obj["metadata"]
+                await self._client.delete(
+                    target, meta["name"], meta.get("namespace", ""), propagation=Propagation.BACKGROUND
+                )
+            while store.count(resource.prefix):  # finalizers: whoever set them removes them
+                await watch.next()
+        finally:
+            watch.close()
+
+
+def _stamped(definition: Object) -> Object:
+    meta = definition["metadata"]
+    annotations = {**(meta.get("annotations") or {}), BUNDLED: _digest(definition["spec"])}
+    return {**definition, "metadata": {**meta, "annotations": annotations}}
+
+
+def _digest(spec: Mapping[str, Any]) -> str:
+    return hashlib.sha256(encode(spec)).hexdigest()[:16]
+
+
+def _status(definition: Mapping[str, Any], now: str) -> Object:
+    spec, old = definition["spec"], definition.get("status") or {}
+    names = {key: value for key, value in spec["names"].items() if value}
+    stored = list(old.get("storedVersions") or ())
+    storage = next((each["name"] for each in spec["versions"] if each.get("storage")), "")
+    if storage and storage not in stored:
+        stored.append(storage)
+    conditions = {each["type"]: each for each in old.get("conditions") or ()}
+    accepted = ("NamesAccepted", "NoConflicts", "no conflicts found")
+    established = ("Established", "InitialNamesAccepted", "the initial names have been accepted")
+    for kind, reason, message in (accepted, established):
+        if conditions.get(kind, {}).get("status") != "True":
+            conditions[kind] = {
+                "type": kind,
+                "status": "True",
+                "lastTransitionTime": now,
+                "reason": reason,
+                "message": message,
+            }
+    return {"conditions": list(conditions.values()), "acceptedNames": names, "storedVersions": stored}

@@ -1,0 +1,251 @@
+"""The in-process client: the same protocol as over HTTPS, without the wire.
+
+Objects it returns are the store's own; nobody changes them. Every call goes through the same verbs as a request does,
+as a user of its own who may do everything, so that controllers cannot do what a client could not.
+"""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from gpuaas.apiserver import delete, read, write
+from gpuaas.apiserver.catalogue import Resource as Stored
+from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.logs import LogOptions
+from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.security.authn import User
+from gpuaas.apiserver.select import predicate
+from gpuaas.base.errors import BadRequest, Expired, PathNotFound
+from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
+from gpuaas.store import Compacted
+
+_FORMS = {
+    PatchKind.JSON: "json",
+    PatchKind.MERGE: "merge",
+    PatchKind.STRATEGIC: "strategic",
+    PatchKind.APPLY: "apply",
+}
+
+
+class LocalClient:
+    def __init__(self, cluster: Cluster, user: User, manager: str) -> None:
+        self._cluster = cluster
+        self._user = user
+        self._manager = manager
+
+    def _op(
+        self, verb: str, resource: Resource, namespace: str = "", name: str = "", subresource: str = "", **query: str
+    ) -> Operation:
+        found = self._cluster.catalogue.find(resource.group, resource.version, resource.plural)
+        if found is None:
+            raise PathNotFound
+        options = {key: value for key, value in query.items() if value}
+        return Operation(
+            self._cluster, found[0], found[1], verb, self._user, namespace if found[0].namespaced else "", name, subresource,
+            options, manager=self._manager,
+        )  # fmt: skip
+
+    def _shown(self, op: Operation, outcome: Outcome) -> Object:
+        obj = dict(outcome.obj) if not isinstance(outcome.obj, dict) else outcome.obj
+        return obj if outcome.converted else op.resource.from_hub(obj, op.version)
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
+        op = self._op("get", resource, namespace, name, subresource)
+        return self._shown(op, read.get(op))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str = "",
+    ) -> Listing:
+        op = self._op(
+            "list", resource, namespace, labelSelector=labels, fieldSelector=fields, limit=str(limit or ""),
+            resourceVersion=resource_version, **{"continue": continue_},
+        )  # fmt: skip
+        entries, metadata = read.page(op)
+        items = [op.resource.from_hub(entry.obj, op.version) for entry in entries]
+        return Listing(items, metadata["resourceVersion"], metadata.get("continue", ""))
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        labels: str = "",
+        fields: str = "",
+        bookmarks: bool = True,
+        timeout: float | None = None,
+    ) -> AsyncIterator[WatchEvent]:
+        op = self._op("watch", resource, namespace, labelSelector=labels, fieldSelector=fields)
+        matches = predicate(op)
+        store = self._cluster.store
+        where = op.resource.range(op.namespace)
+        since = int(resource_version or 0)
+        if not since:
+            since = store.revision
+            for entry in store.list(where):
+                if matches is None or matches(entry.obj):
+                    yield WatchEvent("ADDED", op.resource.from_hub(entry.obj, op.version))
+        try:
+            watch = store.watch(where, min(since, store.revision))
+        except Compacted as gone:
+            raise Expired(str(gone)) from None
+        self._cluster.watching(op.resource, watch.close)
+        try:
+            while events := await watch.next():
+                for event in events:
+                    kind = _as_seen(event, matches)
+                    if kind:
+                        yield WatchEvent(kind, op.resource.from_hub(event.entry.obj, op.version))
+        except Compacted as gone:
+            raise Expired(str(gone)) from None
+        finally:
+            self._cluster.not_watching(op.resource, watch.close)
+            watch.close()
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Object,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        if subresource:
+            raise BadRequest(f"{subresource} is not offered in process")
+        op = self._op("create", resource, namespace)
+        op.dry_run, op.manager = dry_run, field_manager or op.manager
+        return self._shown(op, await write.create(op, obj))
+
+    async def update(
+        self,
+        resource: Resource,
+        obj: Object,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        field_manager: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        op = self._op("update", resource, namespace, obj["metadata"]["name"], subresource)
+        op.dry_run, op.manager = dry_run, field_manager or op.manager
+        return self._shown(op, await write.update(op, obj))
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Object | Sequence[Object],
+        namespace: str = "",
+        *,
+        kind: PatchKind = PatchKind.MERGE,
+        subresource: str = "",
+        field_manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> Object:
+        op = self._op("patch", resource, namespace, name, subresource)
+        op.dry_run, op.manager, op.force = dry_run, field_manager or op.manager, force
+        return self._shown(op, await write.patch(op, _FORMS[kind], patch))
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        propagation: Propagation | None = None,
+        uid: str = "",
+        resource_version: str = "",
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        op = self._op("delete", resource, namespace, name)
+        op.dry_run = dry_run
+        return self._shown(op, await delete.delete(op, _delete_body(propagation, uid, resource_version, grace)))
+
+    async def delete_collection(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        propagation: Propagation | None = None,
+        grace: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        op = self._op("deletecollection", resource, namespace, labelSelector=labels, fieldSelector=fields)
+        op.dry_run = dry_run
+        entries, _ = read.page(op)
+        await delete.delete_all(op, [*entries], _delete_body(propagation, "", "", grace))
+
+    async def log(
+        self,
+        name: str,
+        namespace: str,
+        *,
+        container: str = "",
+        follow: bool = False,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+    ) -> AsyncIterator[bytes]:
+        pod = await self.get(Resource("", "v1", "pods"), name, namespace)
+        if self._cluster.logs is None:
+            return
+        since = self._cluster.clock.now() - since_seconds if since_seconds is not None else None
+        options = LogOptions(container, follow, previous, timestamps, tail_lines, since)
+        async for piece in self._cluster.logs.read(pod, options):
+            yield piece
+
+
+class LocalDiscovery:
+    """What the cluster serves, from its own catalogue."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def resources(self) -> Sequence[Served]:
+        return [_served(resource) for resource in self._cluster.catalogue.resources() if not resource.hub.kind.virtual]
+
+    def subscribe(self, changed: Callable[[], None]) -> None:
+        self._cluster.catalogue.on_change(changed)
+
+
+def _served(resource: Stored) -> Served:
+    kind = resource.hub.kind
+    return Served(Resource(kind.group, kind.version, kind.plural, kind.namespaced, kind.kind), frozenset(kind.verbs))
+
+
+def _as_seen(event: Any, matches: Any) -> str:
+    """The event's type for a watcher with this predicate; "" where it sees nothing."""
+    if matches is None:
+        return str(event.type)
+    now = event.type != "DELETED" and matches(event.entry.obj)
+    before = event.previous is not None and matches(event.previous.obj)
+    if now:
+        return "MODIFIED" if before else "ADDED"
+    return "DELETED" if before else ""
+
+
+def _delete_body(propagation: Propagation | None, uid: str, resource_version: str, grace: int | None) -> Object:
+    body: Object = {}
+    if propagation is not None:
+        body["propagationPolicy"] = str(propagation)
+    preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+    if preconditions:
+        body["preconditions"] = preconditions
+    if grace is not None:
+        body["gracePeriodSeconds"] = grace
+    return body

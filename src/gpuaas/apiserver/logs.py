@@ -1,0 +1,105 @@
+"""Pod logs: `tailLines`, `sinceSeconds`, `limitBytes`, `timestamps` and `follow` over whatever runs the pod.
+
+An executor offers a `LogSource`; without one a pod has written nothing, and that is said rather than shown as empty.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpuaas.apiserver.http import Answer, Request, Response, Stream, StreamWriter
+from gpuaas.apiserver.operation import Operation
+from gpuaas.apiserver.requestinfo import RequestInfo
+from gpuaas.base.clock import parse_rfc3339
+from gpuaas.base.errors import BadRequest, MethodNotAllowed
+
+if TYPE_CHECKING:
+    from gpuaas.apiserver.server import Server
+
+TEXT = b"text/plain"
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    container: str = ""
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    since: float | None = None  # Unix seconds
+    limit_bytes: int | None = None
+
+
+class LogSource(Protocol):
+    def read(self, pod: Any, options: LogOptions) -> AsyncIterator[bytes]:
+        """What the container wrote, in pieces; with `follow`, until it ends."""
+
+
+def log(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
+    if op.verb != "get":
+        raise MethodNotAllowed
+    entry = op.cluster.store.get(op.key)
+    if entry is None:
+        raise op.not_found()
+    pod = entry.obj
+    options = _options(op, info)
+    container = _container(op, pod, options.container)
+    phase = (pod.get("status") or {}).get("phase")
+    source: LogSource | None = op.cluster.logs
+    if source is None or phase in (None, "Pending"):
+        reason = "ContainerCreating" if pod["spec"].get("nodeName") else "not scheduled to a node yet"
+        if not pod["spec"].get("nodeName"):
+            return Response(200, b"", TEXT)
+        raise BadRequest(f'container "{container}" in pod "{op.name}" is waiting to start: {reason}')
+    return Stream(lambda writer: _pump(writer, source.read(pod, options)), TEXT)
+
+
+def _pump(writer: StreamWriter, pieces: AsyncIterator[bytes]) -> Callable[[], None]:
+    async def run() -> None:
+        async for piece in pieces:
+            writer.write(piece)
+        writer.close()
+
+    task = asyncio.ensure_future(run())
+    return lambda: None if task.done() else (task.cancel(), None)[1]
+
+
+def _options(op: Operation, info: RequestInfo) -> LogOptions:
+    since = info.number("sinceSeconds")
+    since_time = info.query.get("sinceTime")
+    if since is not None and since < 1:
+        raise BadRequest(f"sinceSeconds: Invalid value: {since}: must be greater than 0")
+    tail = info.number("tailLines")
+    if tail is not None and tail < 0:
+        raise BadRequest(f"tailLines: Invalid value: {tail}: must be greater than or equal to 0")
+    try:
+        start = (
+            op.cluster.clock.now() - since if since is not None else parse_rfc3339(since_time) if since_time else None
+        )
+    except ValueError as error:
+        raise BadRequest(f"sinceTime: {error}") from None
+    return LogOptions(
+        container=info.query.get("container", ""),
+        follow=info.flag("follow"),
+        previous=info.flag("previous"),
+        timestamps=info.flag("timestamps"),
+        tail_lines=tail,
+        since=start,
+        limit_bytes=info.number("limitBytes"),
+    )
+
+
+def _container(op: Operation, pod: Any, wanted: str) -> str:
+    names = [each["name"] for each in pod["spec"].get("containers") or ()]
+    init = [each["name"] for each in pod["spec"].get("initContainers") or ()]
+    if not wanted:
+        if len(names) == 1:
+            return str(names[0])
+        choices = f"choose one of: [{' '.join(names)}]" + (
+            f" or one of the init containers: [{' '.join(init)}]" if init else ""
+        )
+        raise BadRequest(f"a container name must be specified for pod {op.name}, {choices}")
+    if wanted not in names and wanted not in init:
+        raise BadRequest(f"container {wanted} is not valid for pod {op.name}")
+    return wanted

@@ -1,0 +1,160 @@
+"""The paths that are not resources: health, version, metrics, discovery, OpenAPI, and the keys of our tokens."""
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import gpuaas
+from gpuaas.apiserver.codec import encode, negotiate
+from gpuaas.apiserver.compress import compressed
+from gpuaas.apiserver.http import JSON, Request, Response
+from gpuaas.apiserver.requestinfo import RequestInfo
+from gpuaas.base.errors import MethodNotAllowed, NotAcceptable, PathNotFound
+
+if TYPE_CHECKING:
+    from gpuaas.apiserver.cluster import Cluster
+    from gpuaas.apiserver.server import Server
+
+_OPEN = frozenset({"/readyz", "/livez", "/healthz", "/version", "/version/"})
+_AGGREGATED = ("APIGroupDiscoveryList",)
+
+
+def is_open(path: str) -> bool:
+    """Paths that need no credentials: they say whether the server is there, and nothing of what is in it."""
+    return path in _OPEN or path.startswith(("/readyz/", "/livez/", "/healthz/"))
+
+
+def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Request) -> Response:
+    path = info.path.rstrip("/") or "/"
+    if request.method not in ("GET", "HEAD"):
+        raise MethodNotAllowed
+    head = path.split("/", 2)[1] if path != "/" else ""
+    match head:
+        case "":
+            return _json(request, {"paths": _paths(cluster)})
+        case "readyz" | "livez" | "healthz":
+            return _health(server, cluster, path, info)
+        case "version":
+            return _json(request, version())
+        case "metrics":
+            return Response(200, server.metrics_text(), b"text/plain; version=0.0.4; charset=utf-8")
+        case "api" | "apis":
+            return _discovery(cluster, path, request)
+        case "openapi":
+            return _openapi(cluster, path, request)
+        case ".well-known" | "openid":
+            return _token_keys(server, cluster, path, request)
+        case _:
+            raise PathNotFound
+
+
+def version() -> dict[str, str]:
+    major, minor = gpuaas.KUBERNETES_VERSION.split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{gpuaas.KUBERNETES_VERSION}.0+gpuaas-{gpuaas.__version__}",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": f"CPython {platform.python_version()}",
+        "platform": f"{platform.system().lower()}/{_machine()}",
+    }
+
+
+def _machine() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def _health(server: "Server", cluster: "Cluster", path: str, info: RequestInfo) -> Response:
+    checks = {"ping": True, "store": cluster.store.broken is None, "ready": server.ready}
+    wanted = path.split("/")[2:]
+    if wanted and wanted[0] not in checks:
+        raise PathNotFound
+    relevant = {name: good for name, good in checks.items() if not wanted or name == wanted[0]}
+    if path.startswith("/livez"):
+        relevant.pop("ready", None)
+    healthy = all(relevant.values())
+    if healthy and "verbose" not in info.query:
+        return Response(200, b"ok", b"text/plain; charset=utf-8")
+    lines = [f"[{'+' if good else '-'}]{name} {'ok' if good else 'failed'}" for name, good in relevant.items()]
+    lines.append(f"{path.split('/')[1]} check {'passed' if healthy else 'failed'}")
+    return Response(200 if healthy else 500, ("\n".join(lines) + "\n").encode(), b"text/plain; charset=utf-8")
+
+
+def _discovery(cluster: "Cluster", path: str, request: Request) -> Response:
+    discovery = cluster.discovery
+    parts = path.split("/")[1:]
+    if len(parts) == 1:
+        wanted = negotiate(request.header(b"accept"), _AGGREGATED)
+        if wanted.form:
+            if wanted.version not in ("v2", "v2beta1"):
+                raise NotAcceptable("aggregated discovery is served as v2 and v2beta1")
+            document = discovery.aggregated(core=parts[0] == "api", version=wanted.version)
+            media = f"application/json;g=apidiscovery.k8s.io;v={wanted.version};as=APIGroupDiscoveryList"
+            return _json(request, document, media.encode())
+        address = request.header(b"host")
+        found: Any = discovery.api_versions(address) if parts[0] == "api" else discovery.group_list()
+    elif parts[0] == "api":
+        found = discovery.resource_list("", parts[1]) if len(parts) == 2 else None
+    elif len(parts) == 2:
+        found = discovery.group(parts[1])
+    else:
+        found = discovery.resource_list(parts[1], parts[2]) if len(parts) == 3 else None
+    if found is None:
+        raise PathNotFound
+    return _json(request, found)
+
+
+def _openapi(cluster: "Cluster", path: str, request: Request) -> Response:
+    documents = cluster.openapi
+    if path == "/openapi/v2":
+        if (
+            request.headers.get(b"accept")
+            and b"json" not in request.headers[b"accept"]
+            and b"*/*" not in request.headers[b"accept"]
+        ):
+            raise NotAcceptable("only the following media types are accepted: application/json")
+        return _raw(request, documents.v2())
+    if path == "/openapi/v3":
+        return _json(request, documents.index())
+    if path.startswith("/openapi/v3/"):
+        body = documents.v3(path.removeprefix("/openapi/v3/"))
+        if body is not None:
+            return _raw(request, body)
+    raise PathNotFound
+
+
+def _token_keys(server: "Server", cluster: "Cluster", path: str, request: Request) -> Response:
+    access = server.access[cluster.name]
+    match path:
+        case "/.well-known/openid-configuration":
+            return _json(request, access.openid_configuration())
+        case "/openid/v1/jwks":
+            return _json(request, access.key_set(), b"application/jwk-set+json")
+        case _:
+            raise PathNotFound
+
+
+def _paths(cluster: "Cluster") -> list[str]:
+    paths = ["/.well-known/openid-configuration", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]  # fmt: skip
+    for group, versions in cluster.discovery.groups().items():
+        base = f"/apis/{group}" if group else "/api"
+        paths.append(base)
+        paths.extend(f"{base}/{version}" for version in versions)
+    return sorted(set(paths))
+
+
+def _json(request: Request, document: Mapping[str, Any], media: bytes = JSON) -> Response:
+    return _raw(request, encode(document), media)
+
+
+def _raw(request: Request, body: bytes, media: bytes = JSON) -> Response:
+    """With a tag, so that a client that has the document already is told so."""
+    tag = b'"%b"' % hashlib.sha256(body).hexdigest().upper().encode()
+    if request.headers.get(b"if-none-match") == tag:
+        return Response(304, b"", media, ((b"etag", tag),))
+    body, encoding = compressed(body, request.headers)
+    return Response(200, body, media, ((b"etag", tag), (b"vary", b"accept"), (b"cache-control", b"public"), *encoding))

@@ -1,0 +1,216 @@
+"""Get and list. Reads see what is committed and answer with stored bytes wherever they can."""
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from gpuaas.apiserver.codec import Wanted, encode, encode_as
+from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.present import partial, table
+from gpuaas.apiserver.select import predicate
+from gpuaas.base.errors import BadRequest, Expired, Invalid, Timeout
+from gpuaas.base.fielderrors import forbidden
+from gpuaas.store import Compacted, Entry, FutureRevision
+
+_KEPT_LISTS = 4
+_WORTH_KEEPING = 64 * 1024
+
+
+def get(op: Operation) -> Outcome:
+    entry = op.cluster.store.get(op.key)
+    if entry is None:
+        raise op.not_found()
+    wanted = op.query.get("resourceVersion")
+    if wanted and wanted != "0":
+        not_newer_than_now(op, revision_number(wanted))
+    return Outcome(entry.obj, entry.raw)
+
+
+class ListCache:
+    """The last few long list bodies, good until something they show changes: many clients list the same thing."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[tuple[str, str], tuple[int, bytes]] = {}
+
+    def find(self, key: tuple[str, str], revision: int) -> bytes | None:
+        known = self._bodies.get(key)
+        return known[1] if known is not None and known[0] == revision else None
+
+    def keep(self, key: tuple[str, str], revision: int, body: bytes) -> None:
+        if len(body) < _WORTH_KEEPING:
+            return
+        self._bodies.pop(key, None)
+        self._bodies[key] = (revision, body)
+        while len(self._bodies) > _KEPT_LISTS:
+            self._bodies.pop(next(iter(self._bodies)))
+
+
+def list_body(op: Operation, wanted: Wanted) -> bytes:
+    """The list as the client wants it."""
+    store = op.cluster.store
+    plain = not wanted.form and wanted.media == "json" and op.version is op.resource.hub and "pretty" not in op.query
+    simple = plain and not op.query.keys() - {"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "timeout"}
+    simple = simple and op.query.get("resourceVersion", "") in ("", "0") and not op.name
+    cache_key = (op.resource.range(op.namespace), op.kind.version)
+    if simple:
+        body = op.cluster.lists.find(cache_key, store.changed(cache_key[0]))
+        if body is not None:
+            return body
+    entries, metadata = page(op)
+    if plain:
+        body = _joined(op, entries, metadata)
+        if simple:
+            op.cluster.lists.keep(cache_key, store.changed(cache_key[0]), body)
+        return body
+    return encode_as(
+        wanted, _shaped_list(op, entries, metadata, wanted), pretty=op.query.get("pretty") in ("1", "true")
+    )
+
+
+def page(op: Operation) -> tuple[Sequence[Entry], dict[str, Any]]:
+    """The entries meant, and the list's metadata: revision, and how to go on."""
+    limit = _limit(op)
+    token = op.query.get("continue", "")
+    entries, revision, first = _snapshot(op, token)
+    matches = predicate(op)
+    if first:
+        entries = [entry for entry in entries if entry.key >= first]
+    if matches is not None:
+        entries = [entry for entry in entries if matches(entry.obj)]
+    metadata: dict[str, Any] = {"resourceVersion": str(revision)}
+    if limit and len(entries) > limit:
+        metadata["continue"] = _continue_token(revision, entries[limit].key)
+        if matches is None:
+            metadata["remainingItemCount"] = len(entries) - limit
+        entries = entries[:limit]
+    return entries, metadata
+
+
+def _snapshot(op: Operation, token: str) -> tuple[Sequence[Entry], int, str]:
+    """The entries of the range at the revision asked for, that revision, and the key to begin with."""
+    store = op.cluster.store
+    where = op.resource.range(op.namespace)
+    wanted, match = op.query.get("resourceVersion", ""), op.query.get("resourceVersionMatch", "")
+    _check_match(op, wanted, match, token)
+    if token:
+        revision, first = _read_token(token)
+        try:
+            return store.list_at(where, revision), revision, first
+        except FutureRevision:
+            raise BadRequest("continue key is not valid: its revision has not happened yet") from None
+        except Compacted:
+            raise _too_old(store.revision, first) from None
+    if wanted and wanted != "0":
+        number = revision_number(wanted)
+        not_newer_than_now(op, number)
+        if match == "Exact":
+            try:
+                return store.list_at(where, number), number, ""
+            except Compacted:
+                raise Expired("The resourceVersion for the provided list is too old.") from None
+    return store.list(where), store.revision, ""
+
+
+def _check_match(op: Operation, wanted: str, match: str, token: str) -> None:
+    if not match or op.query.get("sendInitialEvents"):
+        return
+    errors = []
+    if not wanted:
+        errors.append(
+            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+        )
+    if token:
+        errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
+    if match == "Exact" and wanted == "0":
+        errors.append(
+            forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+        )
+    if errors:
+        raise Invalid("meta.k8s.io", "ListOptions", "", errors)
+    if match not in ("Exact", "NotOlderThan"):
+        raise BadRequest(
+            f'resourceVersionMatch: Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        )
+
+
+def revision_number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise BadRequest(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax') from None
+    if number < 0:
+        raise BadRequest(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
+    return number
+
+
+def not_newer_than_now(op: Operation, number: int) -> None:
+    current = op.cluster.store.revision
+    if number > current:
+        error = Timeout(f"Too large resource version: {number}, current: {current}", retry_after=1)
+        error.details["causes"] = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+        raise error
+
+
+def _limit(op: Operation) -> int:
+    text = op.query.get("limit", "")
+    if not text:
+        return 0
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _continue_token(revision: int, key: str) -> str:
+    token = json.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": key}, separators=(",", ":"))
+    return base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    try:
+        read = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        return int(read["rv"]), str(read["start"])
+    except (ValueError, KeyError, TypeError):
+        raise BadRequest("continue key is not valid: it was not made by this server") from None
+
+
+def _too_old(revision: int, first: str) -> Expired:
+    error = Expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
+        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
+        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
+    )
+    error.list_metadata = {"continue": _continue_token(revision, first)}
+    return error
+
+
+def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -> bytes:
+    kind = op.kind
+    head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (
+        kind.list_kind.encode(),
+        kind.api_version.encode(),
+        encode(metadata),
+    )
+    if op.resource.custom:
+        items = b",".join([entry.raw for entry in entries])
+    elif entries:
+        skip = len(op.resource.raw_prefix)
+        items = b"{" + b",{".join([entry.raw[skip:] for entry in entries])
+    else:
+        items = b""
+    return b"".join((head, items, b"]}"))
+
+
+def _shaped_list(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+    match wanted.form:
+        case "Table":
+            return table(op, [entry.obj for entry in entries], metadata, wanted)
+        case "PartialObjectMetadata" | "PartialObjectMetadataList":
+            items: list[Any] = [partial(entry.obj, wanted.version) for entry in entries]
+            kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{wanted.version}"
+        case _:
+            items = [op.resource.from_hub(entry.obj, op.version) for entry in entries]
+            kind, api_version = op.kind.list_kind, op.kind.api_version
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}

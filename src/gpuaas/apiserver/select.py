@@ -1,0 +1,70 @@
+"""Which objects a list, watch or deletecollection means: label and field selectors as one predicate."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuaas.apiserver.operation import Operation
+from gpuaas.base.errors import BadRequest
+from gpuaas.base.selectors import FieldTerm, LabelSelector, parse_fields, parse_labels
+
+Predicate = Callable[[Mapping[str, Any]], bool]
+
+
+def predicate(op: Operation) -> Predicate | None:
+    """None where everything is meant. An object named in the path is a selection too (watch of one object)."""
+    labels, fields = _labels(op), _fields(op)
+    if op.name:
+        fields = (*fields, FieldTerm("metadata.name", op.name))
+    if not labels and not fields:
+        return None
+    values = op.hub.behaviour.fields
+
+    def matches(obj: Mapping[str, Any]) -> bool:
+        meta = obj["metadata"]
+        if labels and not labels.matches(meta.get("labels")):
+            return False
+        extra: Mapping[str, str] | None = None
+        for term in fields:
+            if term.path == "metadata.name":
+                value = meta["name"]
+            elif term.path == "metadata.namespace":
+                value = meta.get("namespace", "")
+            else:
+                extra = values(obj) if extra is None else extra
+                value = extra.get(term.path, "")
+            if (value == term.value) is not term.equal:
+                return False
+        return True
+
+    return matches
+
+
+def _labels(op: Operation) -> LabelSelector | None:
+    text = op.query.get("labelSelector")
+    if not text:
+        return None
+    try:
+        return parse_labels(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+def _fields(op: Operation) -> tuple[FieldTerm, ...]:
+    text = op.query.get("fieldSelector")
+    if not text:
+        return ()
+    try:
+        terms = parse_fields(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    known = ("metadata.name", "metadata.namespace", *op.hub.behaviour.field_selectors)
+    for term in terms:
+        if term.path not in known:
+            where = f"{op.kind.api_version}, Resource={op.resource.plural}"
+            shown = where if op.resource.group else f"/{where}"
+            raise BadRequest(
+                f'Unable to find "{shown}" that match label selector "{op.query.get("labelSelector", "")}", '
+                f'field selector "{text}": field label not supported: {term.path}'
+                + ("" if len(known) == 2 else f" (supported: {', '.join(known)})" if op.resource.custom else "")
+            )
+    return terms

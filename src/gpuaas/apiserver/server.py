@@ -1,0 +1,249 @@
+"""The front door: every request is authenticated, understood, authorised and handed to its verb, in that order.
+
+`Server.handle` is the HTTP handler. It never raises: what is refused becomes a `Status`, what breaks becomes a 500 and
+a line in the log. Non-resource paths are in module nonresource, subresources in module subresources.
+"""
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from gpuaas.apiserver import delete, nonresource, read, subresources, watch, write
+from gpuaas.apiserver.access import Access
+from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.codec import (
+    PATCH_TYPES,
+    PLAIN,
+    Wanted,
+    content_type,
+    decode_body,
+    decode_json,
+    decode_yaml,
+    encode,
+    negotiate,
+)
+from gpuaas.apiserver.compress import compressed
+from gpuaas.apiserver.http import JSON, Answer, Request, Response
+from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.present import outcome_body
+from gpuaas.apiserver.requestinfo import RequestInfo, request_info
+from gpuaas.apiserver.security.authn import User
+from gpuaas.base.errors import (
+    ApiError,
+    BadRequest,
+    Internal,
+    MethodNotAllowed,
+    PathNotFound,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+    UnsupportedMediaType,
+)
+from gpuaas.observe.requests import RequestCounter
+from gpuaas.store import StoreError
+
+_log = logging.getLogger("gpuaas.apiserver")
+_NO_CACHE = (b"cache-control", b"no-cache, private")
+
+
+class Server:
+    def __init__(self, clusters: Mapping[str, Cluster], access: Mapping[str, Access], requests: RequestCounter) -> None:
+        self.clusters = dict(clusters)
+        self.default = next(iter(self.clusters.values()))
+        self.access = dict(access)
+        self.requests = requests
+        self.open_metrics = False  # without credentials: only where nobody else can reach the port
+        self.ready = True
+
+    def handle(self, request: Request) -> Answer | Awaitable[Answer]:
+        try:
+            answer = self._dispatch(request)
+        except Exception as error:
+            return self._failed(request, error)
+        if isinstance(answer, Awaitable):
+            return self._settle(request, answer)
+        return answer
+
+    async def _settle(self, request: Request, answer: Awaitable[Answer]) -> Answer:
+        try:
+            return await answer
+        except Exception as error:
+            return self._failed(request, error)
+
+    def _failed(self, request: Request, error: Exception) -> Response:
+        if isinstance(error, StoreError):
+            error = Unavailable(f"the store did not take the write: {error}", retry_after=1)
+        elif not isinstance(error, ApiError):
+            _log.exception("%s %s", request.method, request.path, exc_info=error)
+            error = Internal(f"{type(error).__name__}: {error}")
+        self.requests.refused(request.method, error.code)
+        headers: tuple[tuple[bytes, bytes], ...] = (_NO_CACHE,)
+        if error.retry_after is not None:
+            headers = (*headers, (b"retry-after", str(error.retry_after).encode()))
+        return Response(error.code, encode(error.status()), JSON, headers)
+
+    def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
+        cluster, path = self._cluster(request.path)
+        info = request_info(request.method, path, request.query)
+        if request.too_large:
+            raise TooLarge(f"Request entity too large: limit is {3 * 1024 * 1024}")
+        if nonresource.is_open(path) or (self.open_metrics and path == "/metrics"):
+            return nonresource.answer(self, cluster, info, request)
+        access = self.access[cluster.name]
+        user = access.authenticate(request.headers, request.peer_certificate)
+        if user is None:
+            raise Unauthorized
+        user = access.impersonated(user, request.headers)
+        access.authorize(user, info)
+        if not info.resource:
+            return nonresource.answer(self, cluster, info, request)
+        op = self._operation(cluster, info, user, request)
+        self.requests.seen(op.verb, op.resource.plural)
+        return self._perform(op, info, request)
+
+    def _cluster(self, path: str) -> tuple[Cluster, str]:
+        """The cluster a path means, and the path below it."""
+        if not path.startswith("/clusters/"):
+            return self.default, path
+        name, slash, rest = path[len("/clusters/") :].partition("/")
+        cluster = self.clusters.get(name)
+        if cluster is None:
+            raise PathNotFound
+        return cluster, slash + rest or "/"
+
+    def _operation(self, cluster: Cluster, info: RequestInfo, user: User, request: Request) -> Operation:
+        found = cluster.catalogue.find(info.group, info.version, info.resource)
+        if found is None:
+            raise PathNotFound
+        resource, version = found
+        namespace = info.namespace
+        if not resource.namespaced:
+            if namespace and info.resource != "namespaces":
+                raise PathNotFound
+            namespace = ""
+        elif info.name and not namespace:
+            raise PathNotFound
+        op = Operation(
+            cluster, resource, version, info.verb, user, namespace, info.name, info.subresource, info.query,
+            warnings=[version.kind.deprecated] if version.kind.deprecated else [],
+        )  # fmt: skip
+        if info.verb in ("create", "update", "patch", "delete", "deletecollection"):
+            self._write_options(op, info, request)
+        return op
+
+    def _write_options(self, op: Operation, info: RequestInfo, request: Request) -> None:
+        op.dry_run = info.dry_run
+        if b"json" in request.headers.get(b"content-type", b"json"):
+            op.body = request.body
+        op.manager = info.query.get("fieldManager") or _user_agent(request)
+        if len(op.manager) > 128:
+            raise BadRequest("fieldManager: Too long: may not be more than 128 bytes")
+        op.force = info.flag("force")
+        validation = info.query.get("fieldValidation", "")
+        if validation not in ("", "Ignore", "Warn", "Strict"):
+            raise BadRequest(
+                f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
+            )
+        op.field_validation = validation or "Warn"
+
+    def _perform(self, op: Operation, info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
+        kind = op.kind
+        if op.subresource:
+            special = subresources.find(op)
+            if special is not None:
+                return special(self, op, info, request)
+            if op.subresource != "status" or not kind.status:
+                raise PathNotFound
+            if op.verb not in ("get", "update", "patch"):
+                raise MethodNotAllowed
+        elif op.verb not in kind.verbs:
+            raise MethodNotAllowed
+        wanted = negotiate(request.header(b"accept"))
+        match op.verb:
+            case "get":
+                return self.answer(op, read.get(op), wanted)
+            case "list":
+                return self._body(request, read.list_body(op, wanted), wanted, op)
+            case "watch":
+                return watch.watch(op, wanted)
+            case "create":
+                if op.name:
+                    raise MethodNotAllowed
+                if kind.virtual:
+                    return self.answer(op, subresources.review(self, op, request), wanted)
+                return self.written(op, write.create(op, _body(request)), wanted)
+            case "update":
+                return self.written(op, write.update(op, _body(request)), wanted)
+            case "patch":
+                form, body = _patch_body(request)
+                return self.written(op, write.patch(op, form, body), wanted)
+            case "delete":
+                return self.written(op, delete.delete(op, _body(request) if request.body else None), wanted)
+            case _:
+                return self._collection(op, request, wanted)
+
+    async def written(self, op: Operation, pending: Awaitable[Outcome], wanted: Wanted) -> Answer:
+        return self.answer(op, await pending, wanted)
+
+    async def _collection(self, op: Operation, request: Request, wanted: Wanted) -> Answer:
+        body = _body(request) if request.body else None
+        entries, metadata = read.page(op)
+        objects = await delete.delete_all(op, list(entries), body)
+        listing = {
+            "kind": op.kind.list_kind,
+            "apiVersion": op.kind.api_version,
+            "metadata": metadata,
+            "items": [op.resource.from_hub(dict(obj), op.version) for obj in objects],
+        }
+        return self.answer(op, Outcome(listing, converted=True), wanted)
+
+    def answer(self, op: Operation, outcome: Outcome, wanted: Wanted) -> Response:
+        if outcome.converted and wanted.form:
+            wanted = Wanted(wanted.media)
+        body = outcome_body(op, outcome, wanted)
+        return Response(outcome.status, body, content_type(wanted), _headers(op))
+
+    def _body(self, request: Request, body: bytes, wanted: Wanted, op: Operation) -> Response:
+        body, encoding = compressed(body, request.headers)
+        return Response(200, body, content_type(wanted), (*_headers(op), *encoding))
+
+
+def _headers(op: Operation) -> tuple[tuple[bytes, bytes], ...]:
+    if not op.warnings:
+        return (_NO_CACHE,)
+    return (_NO_CACHE, *((b"warning", _warning(text)) for text in dict.fromkeys(op.warnings)))
+
+
+def _warning(text: str) -> bytes:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    return f'299 - "{quoted}"'.encode("latin-1", "replace")
+
+
+def _user_agent(request: Request) -> str:
+    name = request.header(b"user-agent").partition("/")[0]
+    return "".join(char for char in name if char.isprintable())[:128] or "unknown"
+
+
+def _body(request: Request) -> Any:
+    if not request.body:
+        raise BadRequest("the request has no body; an object is expected")
+    return decode_body(request.body, request.header(b"content-type"))
+
+
+def _patch_body(request: Request) -> tuple[str, Any]:
+    media = request.header(b"content-type").partition(";")[0].strip().lower()
+    form = PATCH_TYPES.get(media)
+    if form is None:
+        raise UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(sorted(PATCH_TYPES))
+        )
+    if form != "apply":
+        return form, decode_json(request.body)
+    try:
+        return form, decode_json(request.body)
+    except BadRequest:
+        return form, decode_yaml(request.body)
+
+
+__all__ = ["PLAIN", "Server"]

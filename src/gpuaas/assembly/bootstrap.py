@@ -1,0 +1,91 @@
+"""What a cluster has from its first moment: namespaces, roles, priority classes, the API's own service.
+
+Written only where it is missing, so that what a user changed stays changed; a role of ours that a newer version
+extends is brought up to date unless it is marked otherwise, as Kubernetes does.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.definitions import Definitions
+from gpuaas.apiserver.security.bootstrap import bootstrap_objects
+from gpuaas.base.errors import AlreadyExists
+from gpuaas.client.protocol import Client, Object, Resource
+
+NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
+_FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
+_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+
+_PLACES: Mapping[str, Resource] = {
+    "ClusterRole": Resource("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole"),
+    "ClusterRoleBinding": Resource(
+        "rbac.authorization.k8s.io", "v1", "clusterrolebindings", False, "ClusterRoleBinding"
+    ),
+    "Role": Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role"),
+    "RoleBinding": Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding"),
+    "PriorityClass": Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass"),
+    "Service": Resource("", "v1", "services", True, "Service"),
+}
+
+
+async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) -> None:
+    for name in _FIRST_NAMESPACES:
+        if cluster.store.get(f"/namespaces//{name}") is None:
+            await client.create(NAMESPACES, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
+    for obj in (*bootstrap_objects(), *_priority_classes(), _service()):
+        await _ensure(cluster, client, obj)
+    await definitions.install()
+
+
+async def _ensure(cluster: Cluster, client: Client, obj: Object) -> None:
+    where = _PLACES[obj["kind"]]
+    meta = obj["metadata"]
+    found = cluster.store.get(f"{where.group}/{where.plural}/{meta.get('namespace', '')}/{meta['name']}")
+    if found is None:
+        try:
+            await client.create(where, obj, meta.get("namespace", ""))
+        except AlreadyExists:
+            return
+    elif obj.get("rules") and _outdated(found.obj, obj):
+        await client.patch(where, meta["name"], {"rules": obj["rules"]}, meta.get("namespace", ""))
+
+
+def _outdated(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    if (found["metadata"].get("annotations") or {}).get(_AUTOUPDATE) != "true" or found.get("aggregationRule"):
+        return False
+    have = found.get("rules") or []
+    return any(rule not in have for rule in wanted["rules"])
+
+
+def _priority_classes() -> list[Object]:
+    return [
+        {
+            "kind": "PriorityClass",
+            "apiVersion": "scheduling.k8s.io/v1",
+            "metadata": {"name": name},
+            "value": value,
+            "description": description,
+        }
+        for name, value, description in (
+            ("system-cluster-critical", 2_000_000_000, "For pods the cluster cannot do without"),
+            ("system-node-critical", 2_000_001_000, "For pods a node cannot do without"),
+        )
+    ]
+
+
+def _service() -> Object:
+    return {
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP"}],
+        },
+    }

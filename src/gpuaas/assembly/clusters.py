@@ -1,0 +1,45 @@
+"""One cluster of the control plane, put together: its store, what it serves, who may do what, and what it begins with."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuaas.api.custom import bundled
+from gpuaas.api.kubernetes import builtin_kinds, schema_source
+from gpuaas.apiserver.access import Access
+from gpuaas.apiserver.builtins import add_builtins
+from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.definitions import Definitions
+from gpuaas.apiserver.local import LocalClient
+from gpuaas.assembly.bootstrap import bootstrap
+from gpuaas.assembly.trust import Trust
+from gpuaas.base.clock import Clock
+from gpuaas.base.ids import IdSource
+from gpuaas.machinery.schema.model import SchemaSet
+from gpuaas.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterParts:
+    cluster: Cluster
+    access: Access
+    definitions: Definitions
+
+    async def close(self) -> None:
+        self.definitions.stop()
+        self.access.close()
+        await self.cluster.store.close()
+
+
+async def open_cluster(
+    name: str, path: Path, trust: Trust, clock: Clock, ids: IdSource, *, fsync: bool = True
+) -> ClusterParts:
+    store = await Store.open(path, clock=clock, fsync=fsync)
+    cluster = Cluster(name, store, SchemaSet(schema_source), clock, ids)
+    add_builtins(cluster, builtin_kinds())
+    access = Access(cluster, trust.tokens(name))
+    client = LocalClient(cluster, access.system_user("bootstrap"), "gpuaas")
+    definitions = Definitions(cluster, client, bundled())
+    definitions.start()
+    access.start()
+    await bootstrap(cluster, client, definitions)
+    return ClusterParts(cluster, access, definitions)

@@ -1,0 +1,157 @@
+"""The embedded control plane, put together: stores, API server, controllers; and the order of starting and stopping.
+
+Start: lock the home, open the stores, serve, write the kubeconfig, then let the controllers run. Stop: no new
+requests, end the watches, stop the controllers, flush and close the stores, let go of the lock.
+"""
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+import gpuaas
+from gpuaas.apiserver.http import Listener, listen
+from gpuaas.apiserver.local import LocalClient, LocalDiscovery
+from gpuaas.apiserver.server import Server
+from gpuaas.assembly.clusters import ClusterParts, open_cluster
+from gpuaas.assembly.home import Home, Running
+from gpuaas.assembly.trust import Trust
+from gpuaas.base.clock import Clock, SystemClock
+from gpuaas.base.ids import SystemIds
+from gpuaas.client.kubeconfig import add_context, encode
+from gpuaas.controllers import all_controllers
+from gpuaas.observe.requests import RequestCounter
+from gpuaas.runtime.controller import Controllers, Deps
+
+_log = logging.getLogger("gpuaas")
+_MAINTAIN_EVERY = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    clusters: tuple[str, ...] = ("local",)
+    host: str = "127.0.0.1"
+    port: int = 0  # 0: the one of the last run if it is free, else any
+    names: tuple[str, ...] = field(default=())  # more names and addresses for the certificate
+    fsync: bool = True
+
+
+class ControlPlane:
+    """Use as an async context manager: inside it, the server is ready."""
+
+    def __init__(self, home: Home, settings: Settings, clock: Clock | None = None) -> None:
+        self.home = home
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.clusters: dict[str, ClusterParts] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> "ControlPlane":
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def url(self) -> str:
+        host = self.settings.host if self.settings.host not in ("0.0.0.0", "::") else "127.0.0.1"
+        shown = f"[{host}]" if ":" in host else host
+        return f"https://{shown}:{self._listener.port}"
+
+    async def _start(self) -> None:
+        self.home.make()
+        self.home.lock()
+        self._stack.callback(self.home.unlock)
+        self.trust = Trust(self.home, self.settings, self.clock)
+        ids = SystemIds()
+        for name in self.settings.clusters:
+            parts = await open_cluster(
+                name, self.home.store(name), self.trust, self.clock, ids, fsync=self.settings.fsync
+            )
+            self.clusters[name] = parts
+            self._stack.push_async_callback(parts.close)
+        self.server = Server(
+            {name: parts.cluster for name, parts in self.clusters.items()},
+            {name: parts.access for name, parts in self.clusters.items()},
+            RequestCounter(),
+        )
+        self.server.open_metrics = self.settings.host in ("127.0.0.1", "::1", "localhost")
+        self._listener = await self._listen()
+        self._stack.push_async_callback(self._listener.stop)
+        self.home.remember_port(self._listener.port)
+        for parts in self.clusters.values():
+            await self._run_controllers(parts)
+        self._write_kubeconfig()
+        self.home.announce(Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__))
+        self._stack.callback(self.home.withdraw)
+        maintenance = asyncio.create_task(self._maintain(), name="maintenance")
+        self._stack.push_async_callback(_cancelled, maintenance)
+        # What start-up made lives as long as we do: looking at it again and again costs and finds nothing.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
+
+    async def _listen(self) -> Listener:
+        host, tls = self.settings.host, self.trust.serving_context()
+        wanted = self.settings.port or self.home.last_port()
+        try:
+            return await listen(self.server.handle, host, wanted, tls)
+        except OSError:
+            if self.settings.port:
+                raise
+            return await listen(self.server.handle, host, 0, tls)
+
+    async def _run_controllers(self, parts: ClusterParts) -> None:
+        client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
+        deps = Deps.over(client, self.clock, LocalDiscovery(parts.cluster), root_ca=self.trust.authority_pem)
+        controllers = Controllers(deps, all_controllers(deps))
+        await controllers.start()
+        self._stack.push_async_callback(controllers.stop)
+
+    def _write_kubeconfig(self) -> None:
+        for name, parts in reversed(self.clusters.items()):
+            add_context(
+                self.home.kubeconfig,
+                name,
+                cluster={
+                    "server": f"{self.url}/clusters/{name}",
+                    "certificate-authority-data": encode(self.trust.authority_pem),
+                },
+                user={"token": parts.access.admin_token},
+                make_current=name == self.settings.clusters[0],
+            )
+
+    async def _maintain(self) -> None:
+        while True:
+            await self.clock.sleep(_MAINTAIN_EVERY)
+            for name, parts in self.clusters.items():
+                try:
+                    await parts.cluster.store.maintain()
+                except Exception:
+                    _log.exception("maintenance of cluster %s", name)
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def serve(home: Home, settings: Settings, ready: Callable[[ControlPlane], None]) -> None:
+    """Runs until SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with ControlPlane(home, settings) as plane:
+        ready(plane)
+        await stop.wait()
+        plane.server.ready = False

@@ -1,0 +1,116 @@
+"""`$GPUAAS_HOME`: where one control plane keeps everything, and how others find out whether it runs.
+
+The lock is the truth: it is held by the running server and by nobody after it died, however it died. The state file
+beside it (pid, address) is only believed while the lock is held.
+"""
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    pid: int
+    url: str
+    clusters: tuple[str, ...]
+    version: str
+
+
+class Locked(Exception):
+    """Another control plane runs in this home."""
+
+
+class Home:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    @classmethod
+    def default(cls) -> "Home":
+        return cls(Path(os.environ.get("GPUAAS_HOME") or Path.home() / ".gpuaas"))
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.path / "kubeconfig"
+
+    @property
+    def certificates(self) -> Path:
+        return self.path / "pki"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "gpuaas.log"
+
+    def store(self, cluster: str) -> Path:
+        return self.path / "clusters" / f"{cluster}.db"
+
+    def known_clusters(self) -> list[str]:
+        return sorted(path.stem for path in (self.path / "clusters").glob("*.db"))
+
+    def make(self) -> None:
+        for folder in (self.path, self.path / "clusters", self.certificates):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
+
+    def lock(self) -> None:
+        """Held until the process ends; raises Locked if somebody else has it."""
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise Locked from None
+        self._lock = descriptor
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def is_locked(self) -> bool:
+        if not (self.path / "lock").exists():
+            return False
+        try:
+            self.lock()
+        except Locked:
+            return True
+        self.unlock()
+        return False
+
+    def announce(self, running: Running) -> None:
+        _write_private(self.path / "server.json", json.dumps(asdict(running)))
+
+    def withdraw(self) -> None:
+        (self.path / "server.json").unlink(missing_ok=True)
+
+    def running(self) -> Running | None:
+        """The server that holds this home, or None; what a dead one left behind is not believed."""
+        if not self.is_locked():
+            return None
+        try:
+            said = json.loads((self.path / "server.json").read_text())
+            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def last_port(self) -> int:
+        """The port of the run before, so that kubeconfigs people copied go on working."""
+        try:
+            return int((self.path / "port").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def remember_port(self, port: int) -> None:
+        _write_private(self.path / "port", str(port))
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Whole or not at all, and for nobody else to read."""
+    draft = path.with_name(path.name + ".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    draft.replace(path)

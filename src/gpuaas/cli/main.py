@@ -1,0 +1,46 @@
+"""The `gpuaas` command. Commands are imported when they are used: `gpuaas --help` must not wait for a server's imports."""
+
+import importlib
+from typing import Any
+
+import click
+
+import gpuaas
+
+# name -> (module, attribute, one line for the overview)
+_COMMANDS: dict[str, tuple[str, str, str]] = {
+    "up": ("gpuaas.cli.up", "up", "Start the control plane."),
+    "down": ("gpuaas.cli.up", "down", "Stop it."),
+    "status": ("gpuaas.cli.up", "status", "Say whether it runs, where, and with what."),
+    "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
+    "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),
+    "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),
+    "replay": ("gpuaas.cli.replay", "replay", "Run measured admission decisions against the engine."),
+}
+
+
+class _Lazy(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        found = _COMMANDS.get(cmd_name)
+        if found is None:
+            return None
+        module, attribute, _ = found
+        command: Any = getattr(importlib.import_module(module), attribute)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(gpuaas.__version__, prog_name="gpuaas", message="%(prog)s %(version)s")
+def cli() -> None:
+    """GPU as a Service: quotas, queues, tiers and preemption over the Kubernetes objects people already have."""
+
+
+def main() -> None:
+    cli()

@@ -1,0 +1,199 @@
+"""`gpuaas up`, `down` and `status`: the life of the control plane on this machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from gpuaas.assembly.home import Home, Running
+
+_START_LIMIT = 30.0
+_STOP_LIMIT = 30.0
+
+
+@click.command()
+@click.option("-d", "--detach", is_flag=True, help="Return when it is ready; it goes on in the background.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: the last one if free, else any.")
+@click.option(
+    "--listen", "host", default="127.0.0.1", show_default=True, help="Address to serve on; 0.0.0.0 for others."
+)
+@click.option("--san", "names", multiple=True, help="A name or address others use for this machine; repeatable.")
+@click.option("--cluster", "clusters", multiple=True, help="A cluster to serve; repeatable.  [default: local]")
+@click.option(
+    "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
+)
+def up(detach: bool, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool) -> None:
+    """Start the control plane, in the foreground unless detached."""
+    home = Home.default()
+    running = home.running()
+    if running is not None:
+        click.echo(f"gpuaas already runs here: pid {running.pid}, {running.url} (home {home.path})")
+        return
+    if detach:
+        _detach(home, port, host, names, clusters, fsync)
+    else:
+        _foreground(home, port, host, names, clusters, fsync)
+
+
+def _foreground(
+    home: Home, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool
+) -> None:
+    import asyncio
+
+    import uvloop
+
+    from gpuaas.assembly.control_plane import ControlPlane, Settings, serve
+    from gpuaas.assembly.home import Locked
+    from gpuaas.observe.logs import configure
+    from gpuaas.store import StoreError
+
+    configure()
+    for name in clusters:
+        _check_cluster_name(name)
+    settings = Settings(clusters or tuple(home.known_clusters()) or ("local",), host, port, names, fsync)
+
+    def ready(plane: ControlPlane) -> None:
+        click.echo(f"gpuaas is ready at {plane.url}")
+        click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+        if not os.environ.get("GPUAAS_DETACHED"):
+            click.echo("Ctrl-C stops it.")
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(home, settings, ready))
+    except Locked:
+        raise click.ClickException(f"another gpuaas is starting or stopping in {home.path}; try again") from None
+    except StoreError as error:
+        raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"cannot serve on {host}:{port or 'any port'}: {error}") from None
+
+
+def _detach(home: Home, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool) -> None:
+    home.make()
+    command = [sys.executable, "-m", "gpuaas", "up", "--port", str(port), "--listen", host]
+    for name in names:
+        command += ["--san", name]
+    for cluster in clusters:
+        command += ["--cluster", cluster]
+    if not fsync:
+        command.append("--no-fsync")
+    with home.log.open("ab") as log:
+        start = log.tell()
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "GPUAAS_HOME": str(home.path), "GPUAAS_DETACHED": "1"},
+        )
+    running = _wait_ready(home, process)
+    if running is None:
+        said = home.log.read_bytes()[start:].decode(errors="replace").strip()
+        raise click.ClickException(f"it did not start (log: {home.log}):\n{said[-2000:]}")
+    click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
+    click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+
+
+def _wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
+    deadline = time.monotonic() + _START_LIMIT
+    while time.monotonic() < deadline:
+        running = home.running()
+        if running is not None and running.pid == process.pid and _answers(running, home):
+            return running
+        if process.poll() is not None:
+            # Somebody else may have been quicker: then theirs is the one.
+            return home.running()
+        time.sleep(0.02)  # noqa: TID251 - a person waits here too
+    process.terminate()
+    return None
+
+
+def _answers(running: Running, home: Home) -> bool:
+    """Whether /readyz says ok."""
+    import http.client
+    import ssl
+    from urllib.parse import urlsplit
+
+    address = urlsplit(running.url)
+    trusted = ssl.create_default_context(cafile=str(home.certificates / "ca.crt"))
+    connection = http.client.HTTPSConnection(address.hostname or "", address.port, timeout=5, context=trusted)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+@click.command()
+def down() -> None:
+    """Stop the control plane and wait until it has gone."""
+    home = Home.default()
+    running = home.running()
+    if running is None:
+        home.withdraw()
+        click.echo(f"gpuaas does not run here (home {home.path})")
+        return
+    os.kill(running.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_LIMIT
+    while home.is_locked() or _alive(running.pid):
+        if time.monotonic() > deadline:
+            raise click.ClickException(
+                f"pid {running.pid} has not ended after {_STOP_LIMIT:.0f} s; it may still be writing"
+            )
+        time.sleep(0.02)  # noqa: TID251 - a person waits here too
+    click.echo("gpuaas has stopped")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@click.command()
+@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text")
+def status(output: str) -> None:
+    """Say whether the control plane runs, where, and with what."""
+    home = Home.default()
+    running = home.running()
+    healthy = running is not None and _answers(running, home)
+    if output == "json":
+        said = {"running": running is not None, "ready": healthy, "home": str(home.path)}
+        if running is not None:
+            said |= {
+                "pid": running.pid,
+                "url": running.url,
+                "clusters": list(running.clusters),
+                "version": running.version,
+            }
+        click.echo(json.dumps(said))
+    elif running is None:
+        click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
+    else:
+        click.echo(
+            f"gpuaas {running.version} {'is ready' if healthy else 'is not ready'} at {running.url} (pid {running.pid})"
+        )
+        click.echo(f"  clusters  {', '.join(running.clusters)}")
+        click.echo(f"  home      {home.path}")
+        click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+    if not healthy:
+        raise SystemExit(1)
+
+
+def _check_cluster_name(name: str) -> None:
+    from gpuaas.base.names import is_dns1123_label
+
+    complaints = is_dns1123_label(name)
+    if complaints:
+        raise click.BadParameter(f'"{name}": {"; ".join(complaints)}', param_hint="--cluster")
