@@ -1,0 +1,412 @@
+"""From a tree to a function: types are checked and closures are made in one walk.
+
+`compile_expression` gives an `Expression` that can be run with values for its variables, or raises `Problem` with all
+that is wrong, in cel-go's words. A rule that uses a function Kubernetes has and we do not raises `Unsupported` instead:
+its author did nothing wrong.
+
+Logic absorbs errors as CEL demands: `a || b` is true if either is, whatever happens to the other.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpuaas.machinery.schema.cel import library_kubernetes, library_text  # noqa: F401  they fill the table
+from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, Overload
+from gpuaas.machinery.schema.cel.macros import compile_macro
+from gpuaas.machinery.schema.cel.parser import parse
+from gpuaas.machinery.schema.cel.syntax import (
+    Call,
+    Const,
+    Ident,
+    ListLiteral,
+    Macro,
+    MapLiteral,
+    Node,
+    Problem,
+    Select,
+)
+from gpuaas.machinery.schema.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    TYPE,
+    UINT,
+    A,
+    Bindings,
+    Type,
+    assign,
+    join,
+    list_of,
+    map_of,
+    optional_of,
+    substitute,
+)
+from gpuaas.machinery.schema.cel.values import (
+    NO_OVERLOAD,
+    NONE,
+    CelError,
+    Opt,
+    TypeValue,
+    UInt,
+    contains,
+    equal,
+    is_of,
+)
+
+# What a compiled part does: given the variables, its value.
+Run = Callable[[dict[str, Any]], Any]
+Typed = tuple[Type, Run]
+
+CONSTANTS: Final = {
+    "int": INT,
+    "uint": UINT,
+    "double": DOUBLE,
+    "string": STRING,
+    "bytes": BYTES,
+    "bool": BOOL,
+    "null": NULL,
+}
+_TYPE_NAMES: Final = frozenset((*CONSTANTS, "list", "map", "type", "null_type")) - {"null"}
+
+
+class Unsupported(Exception):
+    """The expression needs something of Kubernetes' CEL that is not here; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    source: str
+    type: Type
+    run: Run
+    uses: frozenset[str]  # the variables it reads
+
+
+def compile_expression(source: str, variables: Mapping[str, Type]) -> Expression:
+    compiler = Compiler(source, variables)
+    type_, run = compiler.compile(parse(source))
+    if compiler.missing and not compiler.issues:
+        raise Unsupported(", ".join(sorted(compiler.missing)))
+    if compiler.issues:
+        raise Problem(source, compiler.issues)
+    return Expression(source, type_, run, frozenset(compiler.used))
+
+
+def _nothing(_env: dict[str, Any]) -> Any:
+    return None
+
+
+class Compiler:
+    def __init__(self, source: str, variables: Mapping[str, Type]) -> None:
+        self.source = source
+        # What an identifier means: its type and the name of its slot (names may be shadowed, slots are not).
+        self.scope: dict[str, tuple[Type, str]] = {name: (type_, name) for name, type_ in variables.items()}
+        self.issues: list[tuple[int, str]] = []
+        self.missing: set[str] = set()
+        self.used: set[str] = set()
+        self.slots = 0
+
+    def issue(self, at: int, text: str) -> Typed:
+        self.issues.append((at, text))
+        return ERROR, _nothing
+
+    def compile(self, node: Node) -> Typed:
+        match node:
+            case Const():
+                return _constant(node)
+            case Ident():
+                return self._ident(node)
+            case Select():
+                return self._select(node)
+            case ListLiteral():
+                return self._list(node)
+            case MapLiteral():
+                return self._map(node)
+            case Macro():
+                return compile_macro(self, node)
+            case Call(function="_&&_" | "_||_"):
+                return self._logic(node)
+            case Call(function="_?_:_"):
+                return self._conditional(node)
+            case Call():
+                return self._call(node)
+
+    def _ident(self, node: Ident) -> Typed:
+        found = self.scope.get(node.name)
+        if found is None:
+            if node.name in _TYPE_NAMES:
+                value = TypeValue("null" if node.name == "null_type" else node.name)
+                return TYPE, lambda _env: value
+            return self.issue(node.at, f"undeclared reference to '{node.name}' (in container '')")
+        type_, slot = found
+        self.used.add(node.name)
+        return type_, lambda env: env[slot]
+
+    def _select(self, node: Select) -> Typed:
+        type_, operand = self.compile(node.operand)
+        through = type_.name == "optional_type"
+        inner = type_.params[0] if through else type_
+        result, key = self._field(inner, node)
+        if node.test:
+            return BOOL, _presence(operand, key, through=through)
+        if node.optional or through:
+            return optional_of(result), _optional_field(operand, key, through=through)
+        return result, _field_of(operand, key)
+
+    def _field(self, type_: Type, node: Select) -> tuple[Type, str]:
+        """The type of a field and its name in the object."""
+        if type_.fields is not None:
+            if node.field in type_.fields:
+                name, result = type_.fields[node.field]
+                return result, name
+            self.issue(node.at, f"undefined field '{node.field}'")
+            return ERROR, node.field
+        if type_.name == "map":
+            return type_.params[1], node.field
+        if type_ not in (DYN, ERROR):
+            self.issue(node.at, f"type '{type_}' does not support field selection")
+            return ERROR, node.field
+        return DYN, node.field
+
+    def _list(self, node: ListLiteral) -> Typed:
+        item: Type | None = None
+        parts: list[tuple[Run, bool]] = []
+        for part, optional in node.items:
+            type_, run = self.compile(part)
+            if optional and type_.name == "optional_type":
+                type_ = type_.params[0]
+            item = type_ if item is None else join(item, type_)
+            parts.append((run, optional))
+
+        def build(env: dict[str, Any]) -> list[Any]:
+            out: list[Any] = []
+            for run, optional in parts:
+                value = run(env)
+                if not optional:
+                    out.append(value)
+                elif value.present:
+                    out.append(value.value)
+            return out
+
+        return list_of(A if item is None else item), build
+
+    def _map(self, node: MapLiteral) -> Typed:
+        key_type: Type | None = None
+        value_type: Type | None = None
+        parts: list[tuple[Run, Run, bool]] = []
+        for key, value, optional in node.entries:
+            (of_key, run_key), (of_value, run_value) = self.compile(key), self.compile(value)
+            key_type = of_key if key_type is None else join(key_type, of_key)
+            value_type = of_value if value_type is None else join(value_type, of_value)
+            parts.append((run_key, run_value, optional))
+
+        def build(env: dict[str, Any]) -> dict[Any, Any]:
+            out: dict[Any, Any] = {}
+            for run_key, run_value, optional in parts:
+                value = run_value(env)
+                if not optional:
+                    out[run_key(env)] = value
+                elif value.present:
+                    out[run_key(env)] = value.value
+            return out
+
+        return map_of(key_type or DYN, value_type or DYN), build
+
+    def _logic(self, node: Call) -> Typed:
+        (first_type, first), (second_type, second) = (self.compile(arg) for arg in node.args)
+        for type_ in (first_type, second_type):
+            if type_ not in (BOOL, DYN, ERROR):
+                return self.no_overload(node.function, (first_type, second_type), node.at)
+        return BOOL, _either(first, second, decisive=node.function == "_||_")
+
+    def _conditional(self, node: Call) -> Typed:
+        (asked, condition), (first_type, first), (second_type, second) = (self.compile(arg) for arg in node.args)
+        types = (asked, first_type, second_type)
+        bound: Bindings = {}
+        fits = asked in (BOOL, DYN, ERROR) and assign(A, first_type, bound) and assign(A, second_type, bound)
+        if not fits:
+            return self.no_overload("_?_:_", types, node.at)
+
+        def choose(env: dict[str, Any]) -> Any:
+            answer = condition(env)
+            if answer.__class__ is not bool:
+                raise CelError(NO_OVERLOAD)
+            return first(env) if answer else second(env)
+
+        return bound.get(A, DYN), choose
+
+    def no_overload(self, function: str, types: tuple[Type, ...], at: int, *, method: bool = False) -> Typed:
+        if ERROR in types:  # said already
+            return ERROR, _nothing
+        shown = [_shown(type_) for type_ in types]
+        given = f"{shown[0]}.({', '.join(shown[1:])})" if method else f"({', '.join(shown)})"
+        return self.issue(at, f"found no matching overload for '{function}' applied to '{given}'")
+
+    def _call(self, node: Call) -> Typed:
+        name, target = node.function, node.target
+        qualified = self._qualified(node)
+        if qualified is not None:
+            name, target = qualified, None
+        overloads = [each for each in FUNCTIONS.get(name, ()) if each.method == (target is not None)]
+        if not overloads and name in UNSUPPORTED | {f"format.{name}"} | _unsupported_of(name):
+            self.missing.add(name)
+            return DYN, _nothing
+        if not overloads:
+            text = f"undeclared reference to '{name}' (in container '')"
+            return self.issue(node.at, text)
+        arguments = [self.compile(arg) for arg in ([target] if target is not None else []) + list(node.args)]
+        return self._resolve(name, overloads, arguments, node)
+
+    def _qualified(self, node: Call) -> str | None:
+        """`optional.of(x)` reads like a method of a variable; it is a function with a dotted name."""
+        if isinstance(node.target, Ident) and node.target.name not in self.scope:
+            name = f"{node.target.name}.{node.function}"
+            if name in FUNCTIONS or name in UNSUPPORTED or node.target.name == "format":
+                return name
+        return None
+
+    def _resolve(self, name: str, overloads: list[Overload], arguments: list[Typed], node: Call) -> Typed:
+        types = tuple(type_ for type_, _ in arguments)
+        fitting: list[tuple[Overload, Type]] = []
+        for each in overloads:
+            bound: Bindings = {}
+            if len(each.args) == len(types) and all(
+                assign(wanted, given, bound) for wanted, given in zip(each.args, types, strict=True)
+            ):
+                fitting.append((each, substitute(each.result, bound)))
+        if not fitting:
+            if name in ("_<_", "_<=_", "_>_", "_>=_", "_==_") and ERROR in types:
+                return BOOL, _nothing
+            return self.no_overload(name, types, node.at, method=node.target is not None and "." not in name)
+        results = {str(result): result for _, result in fitting}
+        result = next(iter(results.values())) if len(results) == 1 else DYN
+        runs = [run for _, run in arguments]
+        certain = len(fitting) == 1 and not any(type_ in (DYN, ERROR) for type_ in types)
+        if name in ("_==_", "_!=_") and len(arguments) == 2:
+            return BOOL, _equality(types, runs, negated=name == "_!=_")
+        if certain:
+            return result, _direct(fitting[0][0].run, runs)
+        return result, _dispatched([each for each, _ in fitting], runs)
+
+
+def _unsupported_of(name: str) -> frozenset[str]:
+    return frozenset((name,)) if name.startswith("format.") or name == "validate" else frozenset()
+
+
+def _shown(type_: Type) -> str:
+    return "dyn" if type_ is A else str(type_)
+
+
+def _constant(node: Const) -> Typed:
+    value = UInt(node.value) if node.type == "uint" else node.value
+    return CONSTANTS[node.type], lambda _env: value
+
+
+def _direct(function: Callable[..., Any], runs: list[Run]) -> Run:
+    if len(runs) == 1:
+        only = runs[0]
+        return lambda env: function(only(env))
+    if len(runs) == 2:
+        first, second = runs
+        return lambda env: function(first(env), second(env))
+    return lambda env: function(*[run(env) for run in runs])
+
+
+def _dispatched(overloads: list[Overload], runs: list[Run]) -> Run:
+    """The types are known only now: take the first signature that fits the values."""
+
+    def call(env: dict[str, Any]) -> Any:
+        values = [run(env) for run in runs]
+        for each in overloads:
+            if all(is_of(type_, value) for type_, value in zip(each.args, values, strict=True)):
+                return each.run(*values)
+        raise CelError(NO_OVERLOAD)
+
+    return call
+
+
+def _equality(types: tuple[Type, ...], runs: list[Run], *, negated: bool) -> Run:
+    first, second = runs
+    kind = next((type_ for type_ in types if type_.list_type in ("set", "map")), None)
+    if kind is not None:
+        return lambda env: _same_members(first(env), second(env)) is not negated
+    if types[0] is types[1] and types[0] in (STRING, INT, BOOL, TIMESTAMP, DURATION):
+        if negated:
+            return lambda env: first(env) != second(env)
+        return lambda env: first(env) == second(env)
+    return lambda env: equal(first(env), second(env)) is not negated
+
+
+def _same_members(first: Any, second: Any) -> bool:
+    """Lists that are sets or maps are equal in any order."""
+    if not (isinstance(first, list) and isinstance(second, list)):
+        return equal(first, second)
+    return len(first) == len(second) and all(contains(second, item) for item in first)
+
+
+def _either(first: Run, second: Run, *, decisive: bool) -> Run:
+    """`||` (decisive: true) and `&&` (decisive: false). An error counts only if the other side decides nothing."""
+
+    def run(env: dict[str, Any]) -> bool:
+        problem: CelError | None = None
+        for side in (first, second):
+            try:
+                value = side(env)
+            except CelError as raised:
+                problem = problem or raised
+                continue
+            if value.__class__ is not bool:
+                problem = problem or CelError(NO_OVERLOAD)
+            elif value is decisive:
+                return decisive
+        if problem is not None:
+            raise problem
+        return not decisive
+
+    return run
+
+
+def _field_of(operand: Run, key: str) -> Run:
+    def run(env: dict[str, Any]) -> Any:
+        value = operand(env)
+        try:
+            return value[key]
+        except KeyError:
+            raise CelError(f"no such key: {key}") from None
+        except TypeError:
+            raise CelError(NO_OVERLOAD) from None
+
+    return run
+
+
+def _presence(operand: Run, key: str, *, through: bool) -> Run:
+    def run(env: dict[str, Any]) -> bool:
+        value = operand(env)
+        if through:
+            return value.present and key in value.value
+        if value.__class__ is not dict:
+            raise CelError(NO_OVERLOAD)
+        return key in value
+
+    return run
+
+
+def _optional_field(operand: Run, key: str, *, through: bool) -> Run:
+    def run(env: dict[str, Any]) -> Opt:
+        value = operand(env)
+        if through:
+            if not value.present:
+                return NONE
+            value = value.value
+        if value.__class__ is not dict:
+            raise CelError(NO_OVERLOAD)
+        return Opt(True, value[key]) if key in value else NONE
+
+    return run

@@ -1,0 +1,151 @@
+"""CEL's comprehensions: `all`, `exists`, `exists_one`, `filter`, `map` and their relatives.
+
+With one variable a list gives its items and a map its keys; with two, a list gives index and item, a map key and value.
+`all` and `exists` absorb errors as `&&` and `||` do.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from gpuaas.machinery.schema.cel.syntax import Macro
+from gpuaas.machinery.schema.cel.types import BOOL, DYN, ERROR, INT, Type, list_of, map_of, optional_of
+from gpuaas.machinery.schema.cel.values import NO_OVERLOAD, NONE, CelError, Opt
+
+if TYPE_CHECKING:
+    from gpuaas.machinery.schema.cel.compiler import Compiler, Run, Typed
+
+
+def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
+    type_, target = compiler.compile(node.target)
+    if node.name in ("optMap", "optFlatMap"):
+        return _optional(compiler, node, type_, target)
+    types = _variable_types(type_, len(node.variables))
+    if types is None:
+        text = f"expression of type '{type_}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        return compiler.issue(node.target.at, text)
+    slots, bodies = _with_variables(compiler, node, types)
+    needs_bool = bodies if node.name in ("all", "exists", "exists_one", "existsOne", "filter") else bodies[:-1]
+    for body_type, _ in needs_bool:
+        if body_type not in (BOOL, DYN, ERROR):
+            function = {"all": "_&&_", "exists": "_||_"}.get(node.name, "_?_:_")
+            given = (BOOL, body_type) if function != "_?_:_" else (body_type, DYN, DYN)
+            return compiler.no_overload(function, given, node.at)
+    loop = _loop(target, slots, is_pair=len(slots) == 2)
+    return _finish(node, type_, bodies, loop)
+
+
+def _variable_types(type_: Type, count: int) -> tuple[Type, ...] | None:
+    match type_.name:
+        case "list":
+            item = type_.params[0]
+            return (item,) if count == 1 else (INT, item)
+        case "map":
+            return type_.params[:count]
+        case "dyn" | "!error!":
+            return (DYN,) * count
+        case _:
+            return None
+
+
+def _with_variables(compiler: "Compiler", node: Macro, types: tuple[Type, ...]) -> tuple[list[str], "list[Typed]"]:
+    """The bodies, compiled with the macro's variables in sight."""
+    saved = dict(compiler.scope)
+    slots: list[str] = []
+    for name, type_ in zip(node.variables, types, strict=True):
+        compiler.slots += 1
+        slots.append(f"{name}#{compiler.slots}")
+        compiler.scope[name] = type_, slots[-1]
+    bodies = [compiler.compile(body) for body in node.bodies]
+    compiler.scope = saved
+    return slots, bodies
+
+
+# Calls the body once for each element, with the variables set, and gives its results one by one.
+Loop = Callable[[dict[str, Any]], Iterable[Any]]
+
+
+def _loop(target: "Run", slots: list[str], *, is_pair: bool) -> Loop:
+    """Steps through the range, setting the variables; gives the element (or the pair) of each step."""
+
+    def steps(env: dict[str, Any]) -> Iterable[Any]:
+        value = target(env)
+        if value.__class__ is list:
+            pairs: Iterable[Any] = enumerate(value) if is_pair else value
+        elif value.__class__ is dict:
+            pairs = list(value.items()) if is_pair else list(value)
+        else:
+            raise CelError(NO_OVERLOAD)
+        for element in pairs:
+            if is_pair:
+                env[slots[0]], env[slots[1]] = element
+            else:
+                env[slots[0]] = element
+            yield element
+
+    return steps
+
+
+def _finish(node: Macro, type_: Type, bodies: "list[Typed]", loop: Loop) -> "Typed":
+    last_type, last = bodies[-1]
+    condition = bodies[0][1] if len(bodies) == 2 else None
+    match node.name:
+        case "all":
+            return BOOL, _quantifier(loop, last, decisive=False)
+        case "exists":
+            return BOOL, _quantifier(loop, last, decisive=True)
+        case "exists_one" | "existsOne":
+            return BOOL, lambda env: sum(_truth(last(env)) for _ in loop(env)) == 1
+        case "filter":
+            item = type_.params[0] if type_.params else DYN
+            return list_of(item), lambda env: [element for element in loop(env) if _truth(last(env))]
+        case "map" | "transformList":
+            return list_of(last_type), lambda env: [last(env) for _ in loop(env) if _holds(condition, env)]
+        case _:
+            key = type_.params[0] if type_.name == "map" else INT
+            return map_of(key, last_type), lambda env: {
+                pair[0]: last(env) for pair in loop(env) if _holds(condition, env)
+            }
+
+
+def _truth(value: Any) -> bool:
+    if value.__class__ is not bool:
+        raise CelError(NO_OVERLOAD)
+    return bool(value)
+
+
+def _holds(condition: "Run | None", env: dict[str, Any]) -> bool:
+    return condition is None or _truth(condition(env))
+
+
+def _quantifier(loop: Loop, body: "Run", *, decisive: bool) -> "Run":
+    def run(env: dict[str, Any]) -> bool:
+        problem: CelError | None = None
+        for _ in loop(env):
+            try:
+                if _truth(body(env)) is decisive:
+                    return decisive
+            except CelError as raised:
+                problem = problem or raised
+        if problem is not None:
+            raise problem
+        return not decisive
+
+    return run
+
+
+def _optional(compiler: "Compiler", node: Macro, type_: Type, target: "Run") -> "Typed":
+    if type_.name not in ("optional_type", "dyn", "!error!"):
+        return compiler.no_overload("hasValue", (type_,), node.at, method=True)
+    inner = type_.params[0] if type_.params else DYN
+    slots, bodies = _with_variables(compiler, node, (inner,))
+    body_type, body = bodies[0]
+
+    def run(env: dict[str, Any]) -> Opt:
+        value = target(env)
+        if not value.present:
+            return NONE
+        env[slots[0]] = value.value
+        result = body(env)
+        return result if node.name == "optFlatMap" else Opt(True, result)
+
+    return body_type if node.name == "optFlatMap" else optional_of(body_type), run
