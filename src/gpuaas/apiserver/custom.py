@@ -13,9 +13,8 @@ from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.machinery.jsonpath import compile_path
 from gpuaas.machinery.schema.model import Schema, SchemaSet
-from gpuaas.machinery.schema.rules import check_object
+from gpuaas.machinery.schema.rules import validate_custom
 from gpuaas.machinery.schema.structural import read
-from gpuaas.machinery.schema.validation import blocks_rules, validate
 from gpuaas.machinery.tables import cell
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -49,11 +48,7 @@ class CustomVersion:
         return decoded.obj, decoded.unknown
 
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
-        errors = validate(self.schema, obj, old)
-        blocked = blocks_rules(errors)
-        if blocked is not None:
-            return [*errors, blocked]
-        return errors + check_object(self.schema, obj, old)
+        return validate_custom(self.schema, obj, old)
 
     def empty_status(self) -> Object | None:
         return None

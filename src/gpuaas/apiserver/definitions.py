@@ -18,12 +18,14 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.custom import custom_resource
 from gpuaas.apiserver.delete import CRD_CLEANUP, CRD_PREFIX
+from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import ApiError
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.protocol import Client, Propagation
 from gpuaas.client.protocol import Resource as Target
 from gpuaas.machinery.schema.definition import check_structural
+from gpuaas.machinery.schema.rules import unevaluated_rules
 from gpuaas.store import Event
 
 BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it
@@ -53,6 +55,16 @@ class DefinitionVersion(BuiltinVersion):
         return errors
 
 
+def warn_of_unevaluated_rules(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+    """A rule with a function we do not have is accepted, and said; its definition works but for that rule."""
+    if old is not None and old.get("spec") == obj.get("spec"):
+        return
+    for index, each in enumerate((obj.get("spec") or {}).get("versions") or ()):
+        schema = (each.get("schema") or {}).get("openAPIV3Schema")
+        if schema and BUNDLED not in (obj["metadata"].get("annotations") or {}):
+            op.warnings.extend(unevaluated_rules(schema, f"spec.versions[{index}].schema.openAPIV3Schema"))
+
+
 class Definitions:
     def __init__(self, cluster: Cluster, client: Client, bundled: Iterable[Bundled]) -> None:
         self._cluster = cluster
@@ -63,6 +75,7 @@ class Definitions:
 
     def start(self) -> None:
         store = self._cluster.store
+        self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_unevaluated_rules)
         known = {entry.obj["metadata"]["name"]: entry for entry in store.list(CRD_PREFIX)}
         for name, each in self._bundled.items():
             if name not in known:
