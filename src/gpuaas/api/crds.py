@@ -59,7 +59,9 @@ def says(
     if preserve:
         said["x-kubernetes-preserve-unknown-fields"] = True
     if rules:
-        said["x-kubernetes-validations"] = [{"message": message, "rule": rule} for rule, message in rules]
+        said["x-kubernetes-validations"] = [
+            {"message": message, "rule": rule} if message else {"rule": rule} for rule, message in rules
+        ]
     return Says(said, required)
 
 
@@ -80,6 +82,7 @@ if TYPE_CHECKING:  # type checkers do not see that msgspec hands frozen and rena
     @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
     class Part:
         SCHEMA: ClassVar[Says]
+        EMBEDS: ClassVar[str]
 
 else:
 
@@ -87,6 +90,7 @@ else:
         """A part of an object. `SCHEMA` speaks for the part as a whole; the docstring becomes the description."""
 
         SCHEMA: ClassVar[Says] = Says({})
+        EMBEDS: ClassVar[str] = ""  # a Kubernetes type whose optional fields this part has as well, as Go embeds
 
 
 Int32 = Annotated[int, says(format="int32")]
@@ -168,7 +172,7 @@ def schema_of(kind: type[Part]) -> Object:
 
 @cache
 def _struct(struct: Any) -> Object:
-    properties: Object = {}
+    properties: Object = dict(expanded(f"io.k8s.{struct.EMBEDS}")["properties"]) if struct.EMBEDS else {}
     required: list[str] = []
     for entry in structs.fields(struct):
         schema, must = _type(entry.type)

@@ -1,9 +1,10 @@
 """Every custom kind that comes with the product, in one list: `bundled`."""
 
 from gpuaas.api.crds import Bundled
+from gpuaas.api.custom import platform, table
 from gpuaas.api.kueue.kinds import KINDS as KUEUE
 
 
 def bundled() -> tuple[Bundled, ...]:
     """Cheap: names and tables only. `Bundled.definition()` builds a kind's CustomResourceDefinition."""
-    return KUEUE
+    return (*KUEUE, *table.KINDS, *platform.KINDS)

@@ -1,11 +1,15 @@
-"""The table of Kueue's kinds: names, versions, columns, rules and conversion, as Kueue 0.19 serves them."""
+"""The table of Kueue's kinds: names, versions, columns, rules and conversion, as Kueue 0.19 serves them.
+
+Types are named, not imported: listing the kinds must not cost what building them does.
+"""
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 
 from gpuaas.api.crds import Bundled, Part, Version, schema_of
 from gpuaas.api.kinds import Behaviour, Column, Object
-from gpuaas.api.kueue import checks, conversion, older, quotas, workloads
+from gpuaas.api.kueue import conversion
 from gpuaas.api.kueue.validation import ClusterQueueRules, CohortRules, ResourceFlavorRules
 from gpuaas.api.kueue.validation_workload import WorkloadRules
 
@@ -17,11 +21,27 @@ DEPRECATED = "This version is deprecated. Use v1beta2 instead."
 _AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 
 
+def _type(name: str) -> type[Part]:
+    module, _, kind = name.partition(".")
+    found: type[Part] = getattr(import_module(f"gpuaas.api.kueue.{module}"), kind)
+    return found
+
+
+def _schema(type_: str) -> Object:
+    return schema_of(_type(type_))
+
+
+def _older_schema(type_: str, edits: str) -> Object:
+    older = import_module("gpuaas.api.kueue.older")
+    schema: Object = older.older_schema(_type(type_), getattr(older, edits) if edits else {})
+    return schema
+
+
 def _kind(
-    kind: type[Part],
+    type_: str,  # module and name of its type
     plural: str,
     short_names: tuple[str, ...],
-    edits: older.Edits,
+    edits: str,  # name of the table in `older` that says how v1beta1 differs
     *,
     namespaced: bool = False,
     status: bool = True,
@@ -34,7 +54,7 @@ def _kind(
 ) -> Bundled:
     return Bundled(
         group=GROUP,
-        kind=kind.__name__,
+        kind=type_.partition(".")[2],
         plural=plural,
         namespaced=namespaced,
         short_names=short_names,
@@ -43,13 +63,13 @@ def _kind(
         versions=(
             Version(
                 OLDER,
-                partial(older.older_schema, kind, edits),
+                partial(_older_schema, type_, edits),
                 storage=False,
                 deprecated=deprecated,
                 columns=columns if older_columns is None else older_columns,
                 status=status,
             ),
-            Version(STORAGE, partial(schema_of, kind), columns=columns, status=status, selectable=selectable),
+            Version(STORAGE, partial(_schema, type_), columns=columns, status=status, selectable=selectable),
         ),
     )
 
@@ -65,28 +85,28 @@ def _queue_columns(cohort: str) -> tuple[Column, ...]:
 
 KINDS: tuple[Bundled, ...] = (
     _kind(
-        quotas.ResourceFlavor,
+        "quotas.ResourceFlavor",
         "resourceflavors",
         ("flavor", "flavors", "rf"),
-        {},
+        "",
         status=False,
         behaviour=ResourceFlavorRules(),
     ),
     _kind(
-        quotas.ClusterQueue,
+        "quotas.ClusterQueue",
         "clusterqueues",
         ("cq",),
-        older.CLUSTER_QUEUE,
+        "CLUSTER_QUEUE",
         columns=_queue_columns(".spec.cohortName"),
         older_columns=_queue_columns(".spec.cohort"),
         behaviour=ClusterQueueRules(),
         convert=conversion.cluster_queue,
     ),
     _kind(
-        quotas.LocalQueue,
+        "quotas.LocalQueue",
         "localqueues",
         ("queue", "queues", "lq"),
-        older.LOCAL_QUEUE,
+        "LOCAL_QUEUE",
         namespaced=True,
         columns=(
             Column("ClusterQueue", path=".spec.clusterQueue"),
@@ -95,20 +115,20 @@ KINDS: tuple[Bundled, ...] = (
         ),
         convert=conversion.local_queue,
     ),
-    _kind(quotas.Cohort, "cohorts", ("co",), older.COHORT, behaviour=CohortRules(), convert=conversion.cohort),
+    _kind("quotas.Cohort", "cohorts", ("co",), "COHORT", behaviour=CohortRules(), convert=conversion.cohort),
     _kind(
-        checks.WorkloadPriorityClass,
+        "checks.WorkloadPriorityClass",
         "workloadpriorityclasses",
         ("wpc",),
-        older.PRIORITY_CLASS,
+        "PRIORITY_CLASS",
         status=False,
         columns=(Column("Value", "integer", path=".value"),),
     ),
     _kind(
-        workloads.Workload,
+        "workloads.Workload",
         "workloads",
         ("kwl", "kueueworkload", "kueueworkloads"),
-        older.WORKLOAD,
+        "WORKLOAD",
         namespaced=True,
         columns=(
             Column("Queue", path=".spec.queueName"),
@@ -122,35 +142,35 @@ KINDS: tuple[Bundled, ...] = (
         convert=conversion.workload,
     ),
     _kind(
-        checks.AdmissionCheck,
+        "checks.AdmissionCheck",
         "admissionchecks",
         ("ac",),
-        older.ADMISSION_CHECK,
+        "ADMISSION_CHECK",
         convert=conversion.admission_check,
     ),
     _kind(
-        checks.MultiKueueConfig,
+        "checks.MultiKueueConfig",
         "multikueueconfigs",
         ("mkconf",),
-        older.MULTI_KUEUE_CONFIG,
+        "MULTI_KUEUE_CONFIG",
         status=False,
         deprecated="",  # as upstream: the only one of the eleven without the warning
         convert=conversion.multi_kueue_config,
     ),
     _kind(
-        checks.MultiKueueCluster,
+        "checks.MultiKueueCluster",
         "multikueueclusters",
         ("mkc",),
-        older.MULTI_KUEUE_CLUSTER,
+        "MULTI_KUEUE_CLUSTER",
         columns=(Column("Connected", path=".status.conditions[?(@.type=='Active')].status"), _AGE),
         convert=conversion.multi_kueue_cluster,
     ),
-    _kind(checks.Topology, "topologies", ("topo",), {}, status=False),
+    _kind("checks.Topology", "topologies", ("topo",), "", status=False),
     _kind(
-        checks.ProvisioningRequestConfig,
+        "checks.ProvisioningRequestConfig",
         "provisioningrequestconfigs",
         ("prc",),
-        older.PROVISIONING,
+        "PROVISIONING",
         status=False,
     ),
 )
