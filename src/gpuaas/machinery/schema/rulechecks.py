@@ -74,7 +74,10 @@ def _check(source: Mapping[str, Any], path: str, *, resource: bool, uncorrelatab
 def _check_here(source: Mapping[str, Any], path: str, *, resource: bool, uncorrelatable: str) -> Iterator[FieldError]:
     type_ = of_schema(source, resource=resource)
     if type_ is None:
-        detail = "internal error: failed to retrieve type information for x-kubernetes-validations"
+        detail = (
+            "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert"
+            " structural schema to CEL declarations"
+        )
         yield internal(child(path, _KEY), detail)
         return
     for index, said in enumerate(source[_KEY]):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuaas.machinery.schema.cel import library_kubernetes, library_text  # noqa: F401  they fill the table
-from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, Overload
+from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, UNSUPPORTED_PREFIX, Overload, read_time
 from gpuaas.machinery.schema.cel.macros import compile_macro
 from gpuaas.machinery.schema.cel.parser import parse
 from gpuaas.machinery.schema.cel.syntax import (
@@ -43,7 +43,6 @@ from gpuaas.machinery.schema.cel.types import (
     Bindings,
     Type,
     assign,
-    join,
     list_of,
     map_of,
     optional_of,
@@ -59,7 +58,9 @@ from gpuaas.machinery.schema.cel.values import (
     contains,
     equal,
     is_of,
+    parse_span,
 )
+from gpuaas.machinery.schema.gopattern import BadPattern, go_regex
 
 # What a compiled part does: given the variables, its value.
 Run = Callable[[dict[str, Any]], Any]
@@ -73,6 +74,11 @@ CONSTANTS: Final = {
     "bytes": BYTES,
     "bool": BOOL,
     "null": NULL,
+}
+_LITERALS: Final[dict[str, Callable[[str], Any]]] = {
+    "matches": go_regex,
+    "duration": parse_span,
+    "timestamp": read_time,
 }
 _TYPE_NAMES: Final = frozenset((*CONSTANTS, "list", "map", "type", "null_type")) - {"null"}
 
@@ -126,7 +132,7 @@ class Compiler:
             case Select():
                 return self._select(node)
             case ListLiteral():
-                return self._list(node)
+                return self._list(node, mixed=False)
             case MapLiteral():
                 return self._map(node)
             case Macro():
@@ -175,14 +181,14 @@ class Compiler:
             return ERROR, node.field
         return DYN, node.field
 
-    def _list(self, node: ListLiteral) -> Typed:
+    def _list(self, node: ListLiteral, *, mixed: bool) -> Typed:
         item: Type | None = None
         parts: list[tuple[Run, bool]] = []
         for part, optional in node.items:
             type_, run = self.compile(part)
             if optional and type_.name == "optional_type":
                 type_ = type_.params[0]
-            item = type_ if item is None else join(item, type_)
+            item = DYN if mixed else self._homogeneous(item, type_, part)
             parts.append((run, optional))
 
         def build(env: dict[str, Any]) -> list[Any]:
@@ -203,8 +209,8 @@ class Compiler:
         parts: list[tuple[Run, Run, bool]] = []
         for key, value, optional in node.entries:
             (of_key, run_key), (of_value, run_value) = self.compile(key), self.compile(value)
-            key_type = of_key if key_type is None else join(key_type, of_key)
-            value_type = of_value if value_type is None else join(value_type, of_value)
+            key_type = self._homogeneous(key_type, of_key, key)
+            value_type = self._homogeneous(value_type, of_value, value)
             parts.append((run_key, run_value, optional))
 
         def build(env: dict[str, Any]) -> dict[Any, Any]:
@@ -218,6 +224,14 @@ class Compiler:
             return out
 
         return map_of(key_type or DYN, value_type or DYN), build
+
+    def _homogeneous(self, known: Type | None, given: Type, node: Node) -> Type:
+        """All items of a literal have one type."""
+        if known is None:
+            return given
+        if not assign(known, given, {}):
+            self.issue(node.at, f"expected type '{known}' but found '{given}'")
+        return given if known is NULL else known
 
     def _logic(self, node: Call) -> Typed:
         (first_type, first), (second_type, second) = (self.compile(arg) for arg in node.args)
@@ -255,22 +269,40 @@ class Compiler:
         if qualified is not None:
             name, target = qualified, None
         overloads = [each for each in FUNCTIONS.get(name, ()) if each.method == (target is not None)]
-        if not overloads and name in UNSUPPORTED | {f"format.{name}"} | _unsupported_of(name):
+        if not overloads and not _is_unsupported(name):
+            self.issue(node.at, f"undeclared reference to '{name}' (in container '')")
+        nodes = [*([target] if target is not None else []), *node.args]
+        arguments = [self._argument(name, arg) for arg in nodes]
+        if not overloads:
             self.missing.add(name)
             return DYN, _nothing
-        if not overloads:
-            text = f"undeclared reference to '{name}' (in container '')"
-            return self.issue(node.at, text)
-        arguments = [self.compile(arg) for arg in ([target] if target is not None else []) + list(node.args)]
+        self._check_literals(name, node)
         return self._resolve(name, overloads, arguments, node)
+
+    def _argument(self, name: str, node: Node) -> Typed:
+        """The values for a text to format may be of any types."""
+        if name == "format" and isinstance(node, ListLiteral):
+            return self._list(node, mixed=True)
+        return self.compile(node)
 
     def _qualified(self, node: Call) -> str | None:
         """`optional.of(x)` reads like a method of a variable; it is a function with a dotted name."""
         if isinstance(node.target, Ident) and node.target.name not in self.scope:
             name = f"{node.target.name}.{node.function}"
-            if name in FUNCTIONS or name in UNSUPPORTED or node.target.name == "format":
+            if name in FUNCTIONS or _is_unsupported(name):
                 return name
         return None
+
+    def _check_literals(self, name: str, node: Call) -> None:
+        """A text that is written in the rule can be read when the rule is."""
+        if name not in _LITERALS or not node.args:
+            return
+        last = node.args[-1]
+        if isinstance(last, Const) and last.type == "string":
+            try:
+                _LITERALS[name](last.value)
+            except (CelError, BadPattern):
+                self.issue(last.at, f"invalid {name} argument")
 
     def _resolve(self, name: str, overloads: list[Overload], arguments: list[Typed], node: Call) -> Typed:
         types = tuple(type_ for type_, _ in arguments)
@@ -296,12 +328,12 @@ class Compiler:
         return result, _dispatched([each for each, _ in fitting], runs)
 
 
-def _unsupported_of(name: str) -> frozenset[str]:
-    return frozenset((name,)) if name.startswith("format.") or name == "validate" else frozenset()
+def _is_unsupported(name: str) -> bool:
+    return name in UNSUPPORTED or name.startswith(UNSUPPORTED_PREFIX)
 
 
 def _shown(type_: Type) -> str:
-    return "dyn" if type_ is A else str(type_)
+    return str(substitute(type_, {}))
 
 
 def _constant(node: Const) -> Typed:

@@ -59,8 +59,13 @@ FUNCTIONS: Final[dict[str, list[Overload]]] = {}
 
 # Functions of Kubernetes' CEL that are not here: a rule that uses one is accepted, and reported as not evaluated.
 UNSUPPORTED: Final = frozenset(
-    ("semver", "isSemver", "sortBy", "transformMapEntry", "jsonpatch.escapeKey", "authorizer")
+    (
+        *("semver", "isSemver", "major", "minor", "patch"),
+        *("sortBy", "transformMapEntry", "jsonpatch.escapeKey", "validate"),
+        *("path", "check", "allowed", "group", "resource", "subresource", "serviceAccount", "errored", "reason"),
+    )
 )
+UNSUPPORTED_PREFIX: Final = "format."
 
 
 def add(name: str, args: tuple[Type, ...], result: Type, run: Callable[..., Any], *, method: bool = False) -> None:
@@ -178,18 +183,13 @@ def _containers() -> None:
     add("_[_]", (map_of(A, B), A), B, _entry)
     add("_[?_]", (list_of(A), INT), optional_of(A), _optional_index)
     add("_[?_]", (map_of(A, B), A), optional_of(B), _optional_entry)
-    add(
-        "_[?_]",
-        (optional_of(list_of(A)), INT),
-        optional_of(A),
-        lambda o, i: _optional_index(o.value, i) if o.present else o,
-    )
-    add(
-        "_[?_]",
-        (optional_of(map_of(A, B)), A),
-        optional_of(B),
-        lambda o, k: _optional_entry(o.value, k) if o.present else o,
-    )
+    for name in ("_[_]", "_[?_]"):  # an index into an optional is optional
+        add(name, (optional_of(list_of(A)), INT), optional_of(A), _through(_optional_index))
+        add(name, (optional_of(map_of(A, B)), A), optional_of(B), _through(_optional_entry))
+
+
+def _through(index: Callable[[Any, Any], Opt]) -> Callable[[Opt, Any], Opt]:
+    return lambda opt, key: index(opt.value, key) if opt.present else NONE
 
 
 def _to_int(text: str) -> int:
@@ -223,7 +223,7 @@ def _to_bool(text: str) -> bool:
     return _BOOLEANS[text]
 
 
-def _to_time(text: str) -> datetime:
+def read_time(text: str) -> datetime:
     try:
         return parse_time(text)
     except Unreadable as problem:
@@ -266,7 +266,7 @@ def _conversions() -> None:
         add("string", (type_,), STRING, show)
     add("bytes", (BYTES,), BYTES, bytes)
     add("bytes", (STRING,), BYTES, lambda text: text.encode("utf-8"))
-    add("timestamp", (STRING,), TIMESTAMP, _to_time)
+    add("timestamp", (STRING,), TIMESTAMP, read_time)
     add("timestamp", (TIMESTAMP,), TIMESTAMP, lambda moment: moment)
     add("duration", (STRING,), DURATION, parse_span)
     add("duration", (DURATION,), DURATION, lambda span: span)

@@ -24,12 +24,12 @@ def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
         text = f"expression of type '{type_}' cannot be range of a comprehension (must be list, map, or dynamic)"
         return compiler.issue(node.target.at, text)
     slots, bodies = _with_variables(compiler, node, types)
-    needs_bool = bodies if node.name in ("all", "exists", "exists_one", "existsOne", "filter") else bodies[:-1]
-    for body_type, _ in needs_bool:
-        if body_type not in (BOOL, DYN, ERROR):
-            function = {"all": "_&&_", "exists": "_||_"}.get(node.name, "_?_:_")
-            given = (BOOL, body_type) if function != "_?_:_" else (body_type, DYN, DYN)
-            return compiler.no_overload(function, given, node.at)
+    condition = bodies[0][0] if node.name not in ("map", "transformList", "transformMap") or len(bodies) == 2 else BOOL
+    if condition not in (BOOL, DYN, ERROR):
+        if node.name in ("all", "exists"):
+            return compiler.issue(node.bodies[0].at, f"expected type 'bool' but found '{condition}'")
+        result = list_of(types[-1] if node.name == "filter" else bodies[-1][0])
+        return compiler.no_overload("_?_:_", (condition, result, result), node.at)
     loop = _loop(target, slots, is_pair=len(slots) == 2)
     return _finish(node, type_, bodies, loop)
 

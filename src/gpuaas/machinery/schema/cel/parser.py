@@ -185,7 +185,8 @@ class _Parser:
         if len(arguments) == 1 and isinstance(arguments[0], Select):
             tested = arguments[0]
             return Select(tested.operand, tested.field, opening.at, test=True)
-        raise Problem(self.source, [(opening.at, "invalid argument to has() macro")])
+        at = arguments[0].at if arguments else opening.at
+        raise Problem(self.source, [(at, "invalid argument to has() macro")])
 
     def _arguments(self, end: str) -> tuple[Node, ...]:
         arguments: list[Node] = []
@@ -235,7 +236,7 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._skip(text):
-            raise self._wrong(f"mismatched input '{self.next.text}' expecting '{text}'")
+            raise self._wrong(f"missing '{text}' at '{self.next.text}'")
 
     def _wrong(self, text: str, at: int | None = None) -> Problem:
         return Problem(self.source, [(self.next.at if at is None else at, f"Syntax error: {text}")])

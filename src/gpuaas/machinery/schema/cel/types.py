@@ -86,13 +86,6 @@ def substitute(type_: Type, bound: Bindings) -> Type:
     return type_
 
 
-def join(first: Type, second: Type) -> Type:
-    """The type of something that is one or the other."""
-    if assign(first, second, {}):
-        return second if first is NULL else first
-    return DYN
-
-
 _WORDS: Final = RESERVED | {"true", "false", "null", "in"}
 _SPECIAL: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 
@@ -153,4 +146,6 @@ def _object(source: Mapping[str, Any], name: str, *, resource: bool) -> Type | N
         type_ = of_schema(place, f"{name}.{key}")
         if escaped is not None and type_ is not None:
             fields[escaped] = key, type_
+            if key in RESERVED:  # reserved as variables only: self.namespace is fine as well
+                fields[key] = key, type_
     return Type(name, fields=fields)
