@@ -160,11 +160,12 @@ class Compiler:
         through = type_.name == "optional_type"
         inner = type_.params[0] if through else type_
         result, key = self._field(inner, node)
+        absent = _absent_null if inner.fields is not None else _absent_never
         if node.test:
-            return BOOL, _presence(operand, key, through=through)
+            return BOOL, _presence(operand, key, absent, through=through)
         if node.optional or through:
-            return optional_of(result), _optional_field(operand, key, through=through)
-        return result, _field_of(operand, key)
+            return optional_of(result), _optional_field(operand, key, absent, through=through)
+        return result, _field_of(operand, key, absent)
 
     def _field(self, type_: Type, node: Select) -> tuple[Type, str]:
         """The type of a field and its name in the object."""
@@ -342,13 +343,16 @@ def _constant(node: Const) -> Typed:
 
 
 def _direct(function: Callable[..., Any], runs: list[Run]) -> Run:
-    if len(runs) == 1:
-        only = runs[0]
-        return lambda env: function(only(env))
-    if len(runs) == 2:
-        first, second = runs
-        return lambda env: function(first(env), second(env))
-    return lambda env: function(*[run(env) for run in runs])
+    """A call whose signature is known. Values may still be null where the type does not say so."""
+
+    def call(env: dict[str, Any]) -> Any:
+        values = [run(env) for run in runs]
+        try:
+            return function(*values)
+        except (TypeError, AttributeError):
+            raise CelError(NO_OVERLOAD) from None
+
+    return call
 
 
 def _dispatched(overloads: list[Overload], runs: list[Run]) -> Run:
@@ -405,32 +409,36 @@ def _either(first: Run, second: Run, *, decisive: bool) -> Run:
     return run
 
 
-def _field_of(operand: Run, key: str) -> Run:
+def _absent_null(value: Any) -> bool:
+    """A field of an object that is null counts as not there."""
+    return value is None
+
+
+def _absent_never(_value: Any) -> bool:
+    return False
+
+
+Absent = Callable[[Any], bool]
+
+
+def _field_of(operand: Run, key: str, absent: Absent) -> Run:
     def run(env: dict[str, Any]) -> Any:
         value = operand(env)
-        try:
-            return value[key]
-        except KeyError:
-            raise CelError(f"no such key: {key}") from None
-        except TypeError:
-            raise CelError(NO_OVERLOAD) from None
-
-    return run
-
-
-def _presence(operand: Run, key: str, *, through: bool) -> Run:
-    def run(env: dict[str, Any]) -> bool:
-        value = operand(env)
-        if through:
-            return value.present and key in value.value
         if value.__class__ is not dict:
             raise CelError(NO_OVERLOAD)
-        return key in value
+        if key not in value or absent(value[key]):
+            raise CelError(f"no such key: {key}")
+        return value[key]
 
     return run
 
 
-def _optional_field(operand: Run, key: str, *, through: bool) -> Run:
+def _presence(operand: Run, key: str, absent: Absent, *, through: bool) -> Run:
+    found = _optional_field(operand, key, absent, through=through)
+    return lambda env: found(env).present
+
+
+def _optional_field(operand: Run, key: str, absent: Absent, *, through: bool) -> Callable[[dict[str, Any]], Opt]:
     def run(env: dict[str, Any]) -> Opt:
         value = operand(env)
         if through:
@@ -439,6 +447,6 @@ def _optional_field(operand: Run, key: str, *, through: bool) -> Run:
             value = value.value
         if value.__class__ is not dict:
             raise CelError(NO_OVERLOAD)
-        return Opt(True, value[key]) if key in value else NONE
+        return Opt(True, value[key]) if key in value and not absent(value[key]) else NONE
 
     return run

@@ -196,14 +196,14 @@ def _to_int(text: str) -> int:
     try:
         return _int(int(text))
     except ValueError:
-        raise CelError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        raise CelError("type conversion error from 'string' to 'int'") from None
 
 
 def _to_double(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise CelError(f'strconv.ParseFloat: parsing "{text}": invalid syntax') from None
+        raise CelError("type conversion error from 'string' to 'double'") from None
 
 
 def _truncated(number: float) -> int:
@@ -219,7 +219,7 @@ _BOOLEANS: Final = dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True) 
 
 def _to_bool(text: str) -> bool:
     if text not in _BOOLEANS:
-        raise CelError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+        raise CelError("type conversion error from 'string' to 'bool'")
     return _BOOLEANS[text]
 
 

@@ -187,7 +187,6 @@ def _strings() -> None:
     add("split", (STRING, STRING, INT), TEXTS, _split, method=True)
     add("join", (TEXTS,), STRING, _join, method=True)
     add("join", (TEXTS, STRING), STRING, _join, method=True)
-    add("reverse", (STRING,), STRING, lambda text: text[::-1], method=True)
     add("format", (STRING, list_of(DYN)), STRING, format_text, method=True)
     add("strings.quote", (STRING,), STRING, _quote)
     add("find", (STRING, STRING), STRING, _find, method=True)
