@@ -120,7 +120,9 @@ def label_term(selector: Object | None) -> Term | None:
     """A label selector as requirements; none at all selects nothing."""
     if selector is None:
         return None
-    labels = tuple(Requirement(key, "In", (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    labels = tuple(
+        Requirement(key, "In", (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items())
+    )
     return labels + requirements(selector.get("matchExpressions"))
 
 
@@ -134,7 +136,9 @@ def _groups(spec: Object) -> tuple[ResourceGroup, ...]:
     return tuple(
         ResourceGroup(
             tuple(group.get("coveredResources") or ()),
-            tuple(FlavorQuotas(f["name"], tuple(_quotas(f.get("resources") or ()))) for f in group.get("flavors") or ()),
+            tuple(
+                FlavorQuotas(f["name"], tuple(_quotas(f.get("resources") or ()))) for f in group.get("flavors") or ()
+            ),
         )
         for group in spec.get("resourceGroups") or ()
     )

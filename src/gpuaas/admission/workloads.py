@@ -58,7 +58,7 @@ class Reader:
 
 
 def millis(timestamp: str) -> Millis:
-    return round(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1000)
+    return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
 
 def _given(assignment: Object) -> PodSetAdmission:

@@ -77,7 +77,6 @@ class SetChoice:
             return Mode.NO_FIT
         return Mode.PREEMPT if self.preempting else Mode.FIT
 
-
     def admission(self, frs: FlavorResources) -> PodSetAdmission:
         return PodSetAdmission(
             self.pod_set.name,
@@ -219,9 +218,7 @@ class Assigner:
             result.sets.append(choice)
         return chosen is not None
 
-    def _take(
-        self, choice: SetChoice, chosen: dict[str, _Chosen], amounts: dict[str, int], result: Assignment
-    ) -> None:
+    def _take(self, choice: SetChoice, chosen: dict[str, _Chosen], amounts: dict[str, int], result: Assignment) -> None:
         choice.amounts = amounts
         own = amounts or (chosen if choice.pod_set.topology and choice.pod_set.topology.group else {})
         for resource in own:

@@ -49,6 +49,14 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
+class PodsReady:
+    """Whether all pods of an admitted workload are ready; matters where admission waits for that."""
+
+    key: str
+    ready: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The workload finished, was deactivated or deleted: it neither waits nor holds quota."""
 
@@ -58,4 +66,4 @@ class Finished:
 
 
 Value = Flavor | Cohort | ClusterQueue | LocalQueue | Namespace | Topology | Node | Workload
-Change = Value | Gone | Reserved | Evicted | Released | Finished
+Change = Value | Gone | Reserved | Evicted | Released | Finished | PodsReady

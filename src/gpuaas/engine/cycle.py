@@ -27,17 +27,26 @@ Refusal = tuple[Token, str, Requeue]
 """Why a head is not even nominated: token, upstream's words, and how it goes back."""
 
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 OVERLAPS = "Workload has overlapping preemption targets with another workload"
 
 
 class Cycle:
-    __slots__ = ("_evicted", "_grounds", "_refuse", "_taken", "_victims", "now", "plan", "touched")
+    __slots__ = ("_blocked", "_evicted", "_grounds", "_refuse", "_taken", "_victims", "now", "plan", "touched")
 
-    def __init__(self, number: int, now: Millis, grounds: Grounds, refuse: Callable[[Item, Queue], Refusal | None]) -> None:
+    def __init__(
+        self,
+        number: int,
+        now: Millis,
+        grounds: Grounds,
+        refuse: Callable[[Item, Queue], Refusal | None],
+        blocked: Callable[[Item], bool],
+    ) -> None:
         self.plan = Plan(number)
         self.now = now
         self._grounds = grounds
         self._refuse = refuse
+        self._blocked = blocked
         self._taken: list[tuple[Queue, Usage, tuple[Placed, ...]]] = []
         """Room that entries keep for the rest of the cycle without being admitted."""
         self._evicted: list[Item] = []
@@ -121,6 +130,8 @@ class Cycle:
         if assignment.mode is Mode.PREEMPT:
             self._preempt(entry)
             return False
+        if not entry.second_pass and self._blocked(entry.item):
+            return self._skip(entry, NOT_READY, Token.WAITING_FOR_PODS_READY)
         self._admit(entry)
         return True
 
@@ -167,15 +178,13 @@ class Cycle:
             item.queue.add_all(item.usage)
             self._grounds.places.add(item.placed)
 
-    def _skip(self, entry: Entry, words: str) -> bool:
+    def _skip(self, entry: Entry, words: str, token: Token = Token.WAITING_FOR_QUOTA) -> bool:
         entry.requeue = Requeue.FAILED_AFTER_NOMINATION
-        self._pass(entry, Token.WAITING_FOR_QUOTA, words)
+        self._pass(entry, token, words)
         return False
 
     def _pass(self, entry: Entry, token: Token, words: str = "", waits_for: tuple[str, ...] = ()) -> None:
-        self.plan.passed.append(
-            Passed(entry.item.key, entry.queue.name, token, words, entry.assignment, waits_for)
-        )
+        self.plan.passed.append(Passed(entry.item.key, entry.queue.name, token, words, entry.assignment, waits_for))
 
     def _take(self, entry: Entry, usage: Usage) -> None:
         placed = placed_by(entry.assignment, self._grounds.frs, self._grounds.places)
@@ -212,6 +221,7 @@ class Cycle:
         item, queue, assignment = entry.item, entry.queue, entry.assignment
         places = self._grounds.places
         item.admission = assignment.admission(self._grounds.frs)
+        item.home = queue.name
         if places.topologies:
             places.remove(item.placed)
             item.placed = placed_by(assignment, self._grounds.frs, places)

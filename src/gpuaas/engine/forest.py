@@ -46,10 +46,16 @@ class Forest:
         self.cohorts.pop(name, None)
         self._shape_changed = True
 
+    def memento(self) -> tuple[object, ...]:
+        return dict(self.queues), dict(self.cohorts), self._trees, self._shape_changed
+
+    def restore(self, memento: tuple[object, ...]) -> None:
+        self.queues, self.cohorts, self._trees, self._shape_changed = memento  # type: ignore[assignment]
+
     def flavors_changed(self) -> None:
         """Flavors, topologies or nodes changed: what was worked out from them is void."""
         for queue in self.queues.values():
-            queue.plans.clear()
+            queue.plans = {}
             inactive = self._why_inactive(queue.spec)
             if inactive != queue.inactive:
                 queue.inactive = inactive

@@ -67,7 +67,7 @@ class ScanMemory:
 
 class Item:
     __slots__ = (
-        "admission", "bucket", "evicted", "held", "key", "last", "listed", "placed", "priority", "queue", "queued",
+        "admission", "bucket", "evicted", "held", "home", "key", "last", "listed", "placed", "priority", "queue", "queued",
         "rank", "reserved_at", "shape", "usage", "victim_rank", "workload",
     )  # fmt: skip
 
@@ -84,6 +84,8 @@ class Item:
         self.placed: tuple[Placed, ...] = ()
         self.reserved_at: Millis | None = None
         self.victim_rank: VictimRank | None = None
+        self.home = ""
+        """The ClusterQueue in which it holds quota, whether or not that exists at the moment."""
         self.evicted = ""
         """Why it is being evicted, while it still holds its quota."""
         self.describe(workload, shape)

@@ -63,7 +63,9 @@ class Nominator:
     def outcome(self) -> Outcome:
         assignment, targets = self._full_or_reduced()
         if self.plan.tas and assignment.mode is Mode.PREEMPT:
-            place_after(assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places, [t.item for t in targets])
+            place_after(
+                assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places, [t.item for t in targets]
+            )
         return assignment, targets
 
     def _full_or_reduced(self) -> Outcome:
@@ -72,7 +74,8 @@ class Nominator:
             return full, targets
         if self.plan.reducible:
             found = largest_feasible(
-                tuple((p.count, p.count if p.min_count is None else p.min_count) for p in self.plan.pod_sets), self._feasible
+                tuple((p.count, p.count if p.min_count is None else p.min_count) for p in self.plan.pod_sets),
+                self._feasible,
             )
             if found is not None:
                 return found
@@ -145,9 +148,7 @@ def largest_feasible(
     low, high = 0, steps + 1
     while low < high:
         middle = (low + high) // 2
-        found = feasible(
-            tuple(full - delta * middle // steps for (full, _), delta in zip(counts, deltas, strict=True))
-        )
+        found = feasible(tuple(full - delta * middle // steps for (full, _), delta in zip(counts, deltas, strict=True)))
         if found is None:
             low = middle + 1
         else:

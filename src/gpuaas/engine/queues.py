@@ -114,16 +114,16 @@ class Queue(Node):
         return self._ranked
 
     def memento(self) -> tuple[object, ...]:
+        """What changes in place; what follows from quotas is the keeper's business (`whatif`)."""
         return (
-            self.spec, self.parent, self.tree, self.inactive, self.generation, dict(self.usage), dict(self.running),
-            list(self._ranked), dict(self._unranked), list(self.leaving), self.pending.memento(),
+            self.spec, self.groups, self.group_of, self.plans, self.tree, self.inactive, self.generation,
+            dict(self.usage), dict(self.running), list(self._ranked), dict(self._unranked), list(self.leaving),
+            self.pending.memento(),
         )  # fmt: skip
 
-    def restore(self, memento: tuple[object, ...], frs: FlavorResources) -> None:
-        spec, self.parent, self.tree, self.inactive, self.generation, self.usage = memento[:6]  # type: ignore[assignment]
-        self.running, self._ranked, self._unranked, self.leaving, pending = memento[6:]  # type: ignore[assignment]
-        if spec is not self.spec:
-            self.describe(spec, frs)  # type: ignore[arg-type]
+    def restore(self, memento: tuple[object, ...]) -> None:
+        self.spec, self.groups, self.group_of, self.plans, self.tree, self.inactive, self.generation = memento[:7]  # type: ignore[assignment]
+        self.usage, self.running, self._ranked, self._unranked, self.leaving, pending = memento[7:]  # type: ignore[assignment]
         self.pending.restore(pending)  # type: ignore[arg-type]
 
     def _forget_victim(self, item: Item) -> None:

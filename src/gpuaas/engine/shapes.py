@@ -58,14 +58,17 @@ class PodGroup:
 class ShapePlan:
     __slots__ = ("at_once", "groups", "implied", "only_option", "pod_sets", "reducible", "requests", "tas", "totals")
 
-    def __init__(self, pod_sets: tuple[PodSet, ...], queue: Queue, flavors: Mapping[str, Flavor], places: Places, ignore: bool) -> None:
+    def __init__(
+        self, pod_sets: tuple[PodSet, ...], queue: Queue, flavors: Mapping[str, Flavor], places: Places, ignore: bool
+    ) -> None:
         self.pod_sets = pod_sets
         with_pods = PODS in queue.group_of
         self.requests = tuple(_per_pod(pod_set, with_pods) for pod_set in pod_sets)
         self.implied = places.only(queue)
         self.tas = self.implied or any(p.topology is not None and p.topology.explicit for p in pod_sets)
         self.groups = tuple(
-            _pod_group(members, self.requests, pod_sets, queue, flavors, places, ignore) for members in _grouped(pod_sets)
+            _pod_group(members, self.requests, pod_sets, queue, flavors, places, ignore)
+            for members in _grouped(pod_sets)
         )
         self.totals = self.amounts(None)
         self.only_option = self._only_option()

@@ -110,4 +110,3 @@ def _delayed(queue: Queue, flavor: str) -> bool:
         or (check.controller == PROVISIONING and (not check.on_flavors or flavor in check.on_flavors))
         for check in queue.spec.checks
     )
-

@@ -1,0 +1,317 @@
+"""Why a workload waits, in numbers, and what would admit it now.
+
+One call judges the workload as if it were its turn, on the live state, and changes nothing. For each flavor and resource
+it says what was asked, what the queue owns, uses and could borrow, and who holds the rest; then what would help: quota,
+departures, fewer pods, more priority. The engine's decisions are `cycle`'s; this only reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpuaas.engine.amounts import text
+from gpuaas.engine.assign import Assignment, Mode
+from gpuaas.engine.items import Item, Shape
+from gpuaas.engine.nominate import Grounds, nominate
+from gpuaas.engine.plan import no_fit_token
+from gpuaas.engine.preempt import Hunt, Rule, Target, fill_back, in_order
+from gpuaas.engine.queues import Queue
+from gpuaas.engine.reasons import Reason, Token, TooLittleFree, TooMuch, Unfit
+from gpuaas.engine.shapes import plan_of
+from gpuaas.engine.values import Millis, PodSet
+
+if TYPE_CHECKING:
+    from gpuaas.engine.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A queue that uses a flavor's resource: how much, how much of that is its own, and its largest users."""
+
+    cluster_queue: str
+    used: int
+    nominal: int
+    largest: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """One resource in one flavor, as this workload meets it. Amounts in milli-units of cpu, else whole units."""
+
+    pod_set: str
+    flavor: str
+    resource: str
+    requested: int
+    nominal: int
+    used: int
+    free: int
+    """What the queue could take now, its own and borrowed."""
+    borrowable: int
+    """The part of `free` that is not the queue's own."""
+    capacity: int
+    """What it could ever take."""
+    missing: int
+    reason: str
+    holders: tuple[Holder, ...]
+
+    def line(self) -> str:
+        return (
+            f"{self.flavor}/{self.resource}: asked {text(self.resource, self.requested)}, free "
+            f"{text(self.resource, self.free)} (nominal {text(self.resource, self.nominal)}, used "
+            f"{text(self.resource, self.used)}, borrowable {text(self.resource, self.borrowable)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way in which the workload would be admitted now."""
+
+    kind: str
+    """`Nothing`, `Quota`, `Departures`, `FewerPods`, `Priority`."""
+    words: str
+    amounts: tuple[tuple[str, str, int], ...] = ()
+    keys: tuple[str, ...] = ()
+    number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    key: str
+    state: str
+    """`Admitted`, `Evicting` or `Pending`."""
+    cluster_queue: str | None
+    token: Token | None
+    message: str
+    position: int | None = None
+    """How many go before it in its ClusterQueue."""
+    local_position: int | None = None
+    parked: bool = False
+    """It was tried, and waits for something to change."""
+    victims: tuple[tuple[str, Rule], ...] = ()
+    """Who would have to leave, where preemption would admit it."""
+    numbers: tuple[Numbers, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+
+def explain(item: Item, engine: Engine, grounds: Grounds, now: Millis) -> Explanation:
+    queue = item.queue
+    if queue is None:
+        return Explanation(item.key, "Pending", None, Token.QUEUE_MISSING, _missing_queue(item, engine))
+    engine.forest.settle(queue)
+    if item.reserved:
+        state = "Evicting" if item.evicted else "Admitted"
+        return Explanation(item.key, state, queue.name, None, f"Quota reserved in ClusterQueue {queue.name}")
+    order = queue.pending.ordered()
+    position = order.index(item)
+    local = sum(1 for other in order[:position] if other.workload.queue_key == item.workload.queue_key)
+    token, message, numbers, victims, remedies = _judge(item, queue, engine, grounds, now, position)
+    return Explanation(
+        item.key, "Pending", queue.name, token, message, position, local, queue.pending.waits_inactive(item),
+        victims, numbers, remedies,
+    )  # fmt: skip
+
+
+_Judged = tuple[Token, str, tuple[Numbers, ...], tuple[tuple[str, Rule], ...], tuple[Remedy, ...]]
+
+
+def _judge(item: Item, queue: Queue, engine: Engine, grounds: Grounds, now: Millis, position: int) -> _Judged:
+    if queue.inactive is not None:
+        return Token.QUEUE_STOPPED, f"ClusterQueue {queue.name} is inactive", (), (), ()
+    workload = item.workload
+    if workload.parked or (workload.requeue_at is not None and workload.requeue_at > now):
+        until = "until it is let in again" if workload.parked else f"for {(workload.requeue_at or 0) - now} ms more"
+        return Token.BACKING_OFF, f"The workload backs off {until}", (), (), ()
+    refusal = engine.refusal(item)
+    if refusal is not None:
+        return refusal[0], refusal[1], (), (), ()
+    last, item.last = item.last, None
+    assignment, targets = nominate(item, queue, grounds)
+    item.last = last
+    numbers = tuple(_numbers(item, queue, assignment, grounds))
+    if assignment.mode is Mode.FIT:
+        words = "It fits now" if position == 0 else f"It fits now, behind {position} other(s) in its queue"
+        return Token.BEHIND_OTHERS, words, numbers, (), (Remedy("Nothing", "its turn"),)
+    victims = tuple((target.item.key, target.rule) for target in targets)
+    if victims:
+        token = Token.WAITING_FOR_PREEMPTED
+    else:
+        token = no_fit_token(assignment) if assignment.mode is Mode.NO_FIT else _preempt_token(assignment)
+    remedies = tuple(_remedies(item, queue, assignment, grounds, numbers))
+    return token, assignment.message(), numbers, victims, remedies
+
+
+def _preempt_token(assignment: Assignment) -> Token:
+    topology = any(r.token is Token.TOPOLOGY for choice in assignment.sets for r in choice.reasons)
+    return Token.TOPOLOGY if topology else Token.WAITING_FOR_QUOTA
+
+
+def _missing_queue(item: Item, engine: Engine) -> str:
+    local = engine.local_queues.get(item.workload.queue_key)
+    if local is None:
+        return f"LocalQueue {item.workload.queue} doesn't exist"
+    if local.cluster_queue not in engine.forest.queues:
+        return f"ClusterQueue {local.cluster_queue} doesn't exist"
+    return f"LocalQueue {item.workload.queue} is inactive"
+
+
+def _numbers(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds) -> Iterator[Numbers]:
+    plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
+    reasons = [r for choice in assignment.sets for r in choice.reasons]
+    for group in plan.groups:
+        names = "+".join(plan.pod_sets[index].name for index in group.members)
+        for scan in group.scans:
+            for option in scan.options:
+                for resource, fr in option.frs:
+                    requested = sum(plan.totals[index].get(resource, 0) for index in group.members)
+                    why = option.unfit or _why(reasons, option.flavor, resource)
+                    yield _numbers_of(names, queue, fr, requested, why, grounds)
+
+
+def _numbers_of(names: str, queue: Queue, fr: int, requested: int, why: str, grounds: Grounds) -> Numbers:
+    flavor, resource = grounds.frs.pair(fr)
+    nominal, used = queue.nominal(fr), queue.usage.get(fr, 0)
+    free = max(0, queue.available(fr))
+    return Numbers(
+        pod_set=names,
+        flavor=flavor,
+        resource=resource,
+        requested=requested,
+        nominal=nominal,
+        used=used,
+        free=free,
+        borrowable=max(0, free - max(0, nominal - used)),
+        capacity=queue.potential.get(fr, 0),
+        missing=max(0, requested - free),
+        reason=why,
+        holders=_holders(queue, fr),
+    )
+
+
+def _why(reasons: list[Reason], flavor: str, resource: str) -> str:
+    for reason in reasons:
+        if isinstance(reason, TooMuch | TooLittleFree) and (reason.flavor, reason.resource) == (flavor, resource):
+            return reason.message
+        if isinstance(reason, Unfit) and reason.flavor == flavor:
+            return reason.message
+    return ""
+
+
+def _holders(queue: Queue, fr: int) -> tuple[Holder, ...]:
+    """The queues of the tree that use it, the greatest first, with their five largest workloads."""
+    found = []
+    for other in queue.tree.queues if queue.tree is not None else ():
+        used = other.usage.get(fr, 0)
+        if used > 0:
+            items = sorted(((i.usage.get(fr, 0), i.key) for i in other.running.values()), key=lambda u: (-u[0], u[1]))
+            largest = tuple((key, amount) for amount, key in items[:5] if amount)
+            found.append(Holder(other.name, used, other.nominal(fr), largest))
+    return tuple(sorted(found, key=lambda h: (-h.used, h.cluster_queue)))
+
+
+def _remedies(
+    item: Item, queue: Queue, assignment: Assignment, grounds: Grounds, numbers: tuple[Numbers, ...]
+) -> Iterator[Remedy]:
+    usable = [
+        n
+        for n in numbers
+        if n.missing
+        and not any(n.reason == r.message for c in assignment.sets for r in c.reasons if isinstance(r, Unfit))
+    ]
+    if usable:
+        yield _quota(usable)
+    leaving = _departures(item, queue, assignment, grounds)
+    if leaving:
+        keys = tuple(target.item.key for target in leaving)
+        yield Remedy("Departures", f"{len(keys)} workload(s) leaving: {', '.join(keys)}", keys=keys)
+    fewer = _fewer_pods(item, queue, grounds)
+    if fewer is not None:
+        yield fewer
+    higher = _priority(item, queue, grounds)
+    if higher is not None:
+        yield higher
+
+
+def _quota(usable: list[Numbers]) -> Remedy:
+    """The flavor that lacks least: what its queue would have to be given on top."""
+    by_flavor: dict[str, list[Numbers]] = {}
+    for number in usable:
+        by_flavor.setdefault(number.flavor, []).append(number)
+    flavor = min(by_flavor, key=lambda name: (len(by_flavor[name]), sum(n.missing for n in by_flavor[name])))
+    amounts = tuple((flavor, n.resource, n.missing) for n in by_flavor[flavor])
+    words = ", ".join(f"{text(resource, amount)} more {resource} in {flavor}" for _, resource, amount in amounts)
+    return Remedy("Quota", words, amounts)
+
+
+def _departures(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds) -> list[Target]:
+    """Whose leaving would make room, whatever the policies say: found as victims are, spared as they are."""
+    if assignment.mode is Mode.NO_FIT or queue.tree is None or not assignment.usage:
+        return []
+    contested = assignment.contested()
+    hunt = Hunt(item, queue, contested, {fr: amount for fr, amount in assignment.usage.items() if amount})
+    hunt.take_out = lambda other: grounds.places.remove(other.placed)
+    hunt.put_back = lambda other: grounds.places.add(other.placed)
+    victims = [
+        victim
+        for other in queue.tree.queues
+        for victim in (*other.leaving, *other.victims())
+        if not contested.isdisjoint(victim[1].usage)
+    ]
+    taken: list[Target] = []
+    fits = False
+    for _, other in in_order(hunt, victims):
+        hunt.remove(other)
+        taken.append(Target(other, Rule.RECLAIM))
+        fits = hunt.fits(may_borrow=True)
+        if fits:
+            taken = fill_back(hunt, taken, may_borrow=True)
+            break
+    for target in taken:
+        hunt.restore(target.item)
+    return taken if fits else []
+
+
+def _fewer_pods(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
+    """The most pods of the largest pod set that would fit now, the others unchanged."""
+    pod_sets = item.workload.pod_sets
+    index = max(range(len(pod_sets)), key=lambda i: pod_sets[i].count, default=-1)
+    if index < 0 or pod_sets[index].count < 2:
+        return None
+    low, high = 0, pod_sets[index].count - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _fits_with(item, queue, grounds, index, middle):
+            low = middle
+        else:
+            high = middle - 1
+    if low == 0:
+        return None
+    name = pod_sets[index].name
+    return Remedy("FewerPods", f"{low} instead of {pod_sets[index].count} pods in {name}", number=low)
+
+
+def _fits_with(item: Item, queue: Queue, grounds: Grounds, index: int, count: int) -> bool:
+    pod_sets: list[PodSet] = list(item.workload.pod_sets)
+    changed = replace(pod_sets[index], count=count, min_count=None)
+    pod_sets[index] = changed
+    return _try(item, queue, grounds, item.priority, tuple(pod_sets))[0].mode is Mode.FIT
+
+
+def _priority(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
+    """The lowest priority at which it could preempt its way in now."""
+    running = sorted(
+        {other.priority for q in (queue.tree.queues if queue.tree else ()) for other in q.running.values()}
+    )
+    for priority in (p + 1 for p in running if p >= item.priority):
+        if _try(item, queue, grounds, priority, item.workload.pod_sets)[1]:
+            return Remedy("Priority", f"priority {priority} instead of {item.priority}", number=priority)
+    return None
+
+
+def _try(
+    item: Item, queue: Queue, grounds: Grounds, priority: int, pod_sets: tuple[PodSet, ...]
+) -> tuple[Assignment, list[Target]]:
+    """Judge the workload as if it were another."""
+    workload = replace(item.workload, priority=priority, pod_sets=pod_sets)
+    return nominate(Item(workload, Shape(priority, pod_sets), queue), queue, grounds)

@@ -1,0 +1,369 @@
+"""The engine's world: who exists, what waits, what runs; kept in step with what the engine is told.
+
+Takes changes and wakes what each can matter to: a workload's own tree for workloads, everything for quotas, flavors,
+namespaces and nodes. Decides nothing (`cycle` does). Invariants are `checks`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from gpuaas.engine.changes import Change, Evicted, Finished, Gone, PodsReady, Released, Reserved
+from gpuaas.engine.constraints import term_holds
+from gpuaas.engine.forest import Forest
+from gpuaas.engine.items import Item, Shapes
+from gpuaas.engine.queues import Queue, Tree
+from gpuaas.engine.topology import Places
+from gpuaas.engine.topology_values import Node, Topology
+from gpuaas.engine.tree import Usage
+from gpuaas.engine.usage_share import Amounts, Ledger
+from gpuaas.engine.values import (
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    LocalQueue,
+    Millis,
+    Namespace,
+    PodSetAdmission,
+    StopPolicy,
+    Workload,
+)
+
+Clock = tuple[int, Millis, tuple[tuple[Millis, str], ...], frozenset[str], bool]
+
+
+class World:
+    def __init__(self, ledger: Ledger | None) -> None:
+        self.items: dict[str, Item] = {}
+        self.local_queues: dict[str, LocalQueue] = {}
+        self.namespaces: dict[str, dict[str, str]] = {}
+        self.flavors: dict[str, Flavor] = {}
+        self.places = Places(self.flavors)
+        self.forest = Forest(self.flavors, self.places)
+        self.ledger = ledger
+        self.cycles = 0
+        self.not_ready: set[str] = set()
+        """Admitted workloads whose pods are not all ready, as far as the engine was told."""
+        self._now: Millis = 0
+        self._shapes = Shapes()
+        self._outdated = False
+        self._timers: list[tuple[Millis, str]] = []
+        """When back-offs end."""
+
+    def pending(self) -> Iterator[Item]:
+        return (item for item in self.items.values() if not item.reserved)
+
+    def running(self) -> Iterator[Item]:
+        return (item for item in self.items.values() if item.reserved)
+
+    def next_wakeup(self) -> Millis | None:
+        """When something changes by itself: the end of the next back-off."""
+        while self._timers and not self._waits_until(*self._timers[0]):
+            heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def clock(self) -> Clock:
+        return self.cycles, self._now, tuple(self._timers), frozenset(self.not_ready), self._outdated
+
+    def set_clock(self, clock: Clock) -> None:
+        self.cycles, self._now, timers, not_ready, self._outdated = clock
+        self._timers, self.not_ready = list(timers), set(not_ready)
+
+    def local_usage(self, key: str) -> float:
+        """Admission fair sharing: what the LocalQueue has used lately."""
+        return 0.0 if self.ledger is None else self.ledger.usage(self.local_queues.get(key), key)
+
+    def running_in(self, key: str) -> Amounts:
+        """What runs for a LocalQueue, in natural units."""
+        total: Amounts = {}
+        local = self.local_queues.get(key)
+        queue = None if local is None else self.forest.queues.get(local.cluster_queue)
+        for item in queue.running.values() if queue is not None else ():
+            if item.workload.queue_key == key:
+                for fr, amount in item.usage.items():
+                    resource = self.forest.frs.resource[fr]
+                    total[resource] = total.get(resource, 0.0) + natural(resource, amount)
+        return total
+
+    def _apply(self, change: Change) -> None:
+        match change:
+            case Workload():
+                self._submit(change)
+            case Finished(key, wakes):
+                self._finish(key, wakes)
+            case Released():
+                self._release(change)
+            case Evicted(key, reason):
+                self._evict(key, reason)
+            case PodsReady(key, ready):
+                self._pods_ready(key, ready)
+            case Reserved():
+                self._reserve(change)
+            case Namespace(name, labels):
+                self.namespaces[name] = dict(labels)
+                self._everything_changed()
+            case Flavor():
+                self.flavors[change.name] = change
+                self._everything_changed()
+            case ClusterQueue():
+                self._set_cluster_queue(change)
+            case Cohort():
+                self.forest.set_cohort(change)
+                self._everything_changed()
+            case LocalQueue():
+                self._set_local_queue(change)
+            case Topology() | Node():
+                self.places.learn(change)
+                self._everything_changed()
+            case Gone(kind, name):
+                self._gone(kind, name)
+
+    def _submit(self, workload: Workload) -> None:
+        """A workload waits, or one that is known says something new."""
+        item = self.items.get(workload.key)
+        shape = self._shapes.of(workload)
+        if item is None:
+            item = self.items[workload.key] = Item(workload, shape, self._queue_for(workload))
+        elif item.reserved:
+            item.describe(workload, shape)
+            if item.queue is not None and item.admission is not None:
+                item.queue.rerank(item)
+                self.forest.wake(item.queue)
+            return
+        else:
+            self._unqueue(item)
+            if item.shape is not shape:
+                item.last = None
+            item.describe(workload, shape)
+            item.queue = self._queue_for(workload)
+        self._enqueue(item)
+
+    def _enqueue(self, item: Item) -> None:
+        queue = item.queue
+        if queue is None:
+            return
+        tree = self.forest.wake(queue)
+        if not self._backoff_over(item):
+            queue.pending.hold(item)
+            tree.waiting[queue.name] = queue
+            if item.workload.requeue_at is not None:
+                heappush(self._timers, (item.workload.requeue_at, item.key))
+            return
+        queue.pending.push(item)
+        tree.ready[queue.name] = queue
+        if item.shape in queue.pending.parked:
+            tree.waiting[queue.name] = queue
+
+    def _unqueue(self, item: Item) -> None:
+        if item.queue is not None:
+            item.queue.pending.remove(item)
+
+    def _queue_for(self, workload: Workload) -> Queue | None:
+        """The ClusterQueue behind its LocalQueue; None while there is none or it is stopped."""
+        local = self.local_queues.get(workload.queue_key)
+        if local is None or local.stop is not StopPolicy.NONE:
+            return None
+        return self.forest.queues.get(local.cluster_queue)
+
+    def _backoff_over(self, item: Item) -> bool:
+        workload = item.workload
+        return not workload.parked and (workload.requeue_at is None or workload.requeue_at <= self._now)
+
+    def _waits_until(self, at: Millis, key: str) -> bool:
+        item = self.items.get(key)
+        return item is not None and item.held and item.workload.requeue_at == at
+
+    def _end_backoffs(self, now: Millis) -> None:
+        """Let in those whose time has come."""
+        while self._timers and self._timers[0][0] <= now:
+            at, key = heappop(self._timers)
+            if self._waits_until(at, key):
+                item = self.items[key]
+                self._unqueue(item)
+                self._enqueue(item)
+
+    def _may_return(self, item: Item) -> bool:
+        return self._backoff_over(item) and item.queue is not None and self._selected(item, item.queue)
+
+    def _selected(self, item: Item, queue: Queue) -> bool:
+        wanted = queue.spec.namespaces
+        labels = self.namespaces.get(item.workload.namespace)
+        return wanted is not None and labels is not None and term_holds(wanted, labels)
+
+    def _finish(self, key: str, wakes: bool) -> None:
+        item = self.items.pop(key, None)
+        if item is None:
+            return
+        self._forget_running(item)
+        if item.reserved:
+            self._give_back(item)
+        else:
+            self._unqueue(item)
+        if item.queue is not None and wakes:
+            self._flush(item.queue)
+        elif item.queue is not None:
+            self.forest.wake(item.queue)
+
+    def _release(self, change: Released) -> None:
+        item = self.items[change.key]
+        if item.reserved:
+            self._forget_running(item)
+            self._give_back(item)
+            if item.queue is not None:
+                self._flush(item.queue)
+        item.admission = None
+        item.usage = {}
+        item.placed = ()
+        item.evicted = ""
+        item.reserved_at = None
+        item.last = None
+        workload = change.workload or item.workload
+        item.describe(workload, self._shapes.of(workload))
+        item.queue = self._queue_for(workload)
+        self._enqueue(item)
+
+    def _forget_running(self, item: Item) -> None:
+        self.not_ready.discard(item.key)
+        if self.ledger is not None:
+            self.ledger.forgive(item.workload.queue_key, item.key)
+
+    def _pods_ready(self, key: str, ready: bool) -> None:
+        if ready:
+            self.not_ready.discard(key)
+        elif key in self.items:
+            self.not_ready.add(key)
+        for tree in self.forest.trees():
+            tree.dirty = True
+
+    def _give_back(self, item: Item) -> None:
+        self.places.remove(item.placed)
+        if item.queue is not None:
+            item.queue.release(item)
+
+    def _evict(self, key: str, reason: str) -> None:
+        item = self.items[key]
+        if item.reserved and not item.evicted and item.queue is not None:
+            item.queue.mark_evicted(item, reason)
+            self.forest.wake(item.queue)
+
+    def _reserve(self, change: Reserved) -> None:
+        item = self.items.get(change.workload.key)
+        if item is not None:
+            if item.reserved:
+                self._give_back(item)
+            else:
+                self._unqueue(item)
+        item = Item(change.workload, self._shapes.of(change.workload), self.forest.queues.get(change.cluster_queue))
+        self.items[item.key] = item
+        item.admission = change.pod_sets
+        item.home = change.cluster_queue
+        item.reserved_at = change.at
+        item.evicted = change.evicted
+        item.usage = self._usage_of(change.pod_sets)
+        item.placed = self.places.placed(change.workload, change.pod_sets)
+        self.places.add(item.placed)
+        if item.queue is not None:
+            self.forest.settle(item.queue)
+            item.queue.admit(item)
+            self.forest.wake(item.queue)
+
+    def _usage_of(self, pod_sets: tuple[PodSetAdmission, ...]) -> Usage:
+        usage: Usage = {}
+        for pod_set in pod_sets:
+            flavors = dict(pod_set.flavors)
+            for resource, amount in pod_set.usage:
+                if resource in flavors:
+                    fr = self.forest.frs.number(flavors[resource], resource)
+                    usage[fr] = usage.get(fr, 0) + amount
+        return usage
+
+    def _set_cluster_queue(self, spec: ClusterQueue) -> None:
+        fresh = spec.name not in self.forest.queues
+        queue = self.forest.set_queue(spec)
+        if fresh:
+            if spec.usage_based and self.ledger is not None:
+                queue.pending.usage_of = self.local_usage
+            for item in self.items.values():
+                self._adopt(item, queue)
+        self._everything_changed()
+
+    def _adopt(self, item: Item, queue: Queue) -> None:
+        """A queue came to be: take what was waiting for it, or already held quota in it."""
+        if item.queue is not None:
+            return
+        if item.reserved and item.home == queue.name:
+            item.queue = queue
+            self.forest.settle(queue)
+            queue.admit(item)
+        elif not item.reserved and self._queue_for(item.workload) is queue:
+            item.queue = queue
+            self._enqueue(item)
+
+    def _set_local_queue(self, local: LocalQueue) -> None:
+        self.local_queues[local.key] = local
+        for item in self.items.values():
+            if not item.reserved and item.workload.queue_key == local.key:
+                wanted = self._queue_for(item.workload)
+                if wanted is not item.queue:
+                    self._unqueue(item)
+                    item.queue = wanted
+                    self._enqueue(item)
+
+    def _gone(self, kind: str, name: str) -> None:
+        match kind:
+            case "LocalQueue":
+                self.local_queues.pop(name, None)
+                self._strand(item for item in self.items.values() if item.workload.queue_key == name)
+            case "Flavor":
+                self.flavors.pop(name, None)
+            case "Cohort":
+                self.forest.remove_cohort(name)
+            case "ClusterQueue":
+                queue = self.forest.queues.get(name)
+                self._strand(item for item in self.items.values() if item.queue is queue)
+                for item in queue.running.values() if queue is not None else ():
+                    item.queue = None
+                self.forest.remove_queue(name)
+            case "Namespace":
+                self.namespaces.pop(name, None)
+            case _:
+                self.places.forget(kind, name)
+        self._everything_changed()
+
+    def _strand(self, items: Iterable[Item]) -> None:
+        """Pending items that have no queue any more."""
+        for item in items:
+            if not item.reserved:
+                self._unqueue(item)
+                item.queue = None
+
+    def _everything_changed(self) -> None:
+        """Something that many queues depend on changed: look at all of them again, once, when it next matters."""
+        self._outdated = True
+
+    def refresh(self) -> None:
+        """Bring everything that follows from quotas, flavors and nodes up to date."""
+        if self._outdated:
+            self._outdated = False
+            self.places.flavors_changed()
+            self.forest.flavors_changed()
+            for tree in self.forest.trees():
+                tree.dirty = True
+                self._flush_tree(tree)
+
+    def _flush(self, queue: Queue) -> None:
+        """Quota may have become free: everything inadmissible in the queue's tree is worth another look."""
+        self._flush_tree(self.forest.wake(queue))
+
+    def _flush_tree(self, tree: Tree) -> None:
+        for queue in list(tree.waiting.values()):
+            if queue.pending.flush(self._may_return):
+                tree.ready[queue.name] = queue
+            if not queue.pending.unflushed():
+                del tree.waiting[queue.name]
+
+
+def natural(resource: str, amount: int) -> float:
+    """Cores rather than milli-cores, as admission fair sharing counts."""
+    return amount / 1000 if resource == "cpu" else float(amount)
