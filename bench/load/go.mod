@@ -1,0 +1,3 @@
+module gpuaas/bench/load
+
+go 1.22

@@ -1,0 +1,66 @@
+"""Who asks, and whether they may: authentication, impersonation and authorisation of one cluster, and its reviews.
+
+The parts are in package security; this is how the request path sees them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuaas.api.kinds import Object
+from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.operation import Operation
+from gpuaas.apiserver.requestinfo import RequestInfo
+from gpuaas.apiserver.security.authn import Authenticator
+from gpuaas.apiserver.security.escalation import check_grant
+from gpuaas.apiserver.security.identity import AUTHENTICATED, MASTERS, User
+from gpuaas.apiserver.security.impersonation import Impersonation, wanted_user
+from gpuaas.apiserver.security.rbac import GROUP, PLURALS, Rbac
+from gpuaas.apiserver.security.reviews import Reviews
+from gpuaas.apiserver.security.serviceaccounts import ServiceAccountTokens
+
+
+class Access:
+    def __init__(self, cluster: Cluster, authenticator: Authenticator, accounts: ServiceAccountTokens) -> None:
+        self._cluster = cluster
+        self._authenticator = authenticator
+        self._accounts = accounts
+        self.rbac = Rbac()
+        self._impersonation = Impersonation(self.rbac)
+        self._reviews = Reviews(self.rbac, authenticator)
+        for plural in PLURALS:
+            cluster.admission.register(GROUP, plural, self._check_grant)
+
+    def start(self) -> None:
+        self.rbac.follow(self._cluster.store)
+
+    def close(self) -> None:
+        """Nothing to let go of: the watches end with the store."""
+
+    def authenticate(self, headers: Mapping[bytes, bytes], peer: Callable[[], bytes | None]) -> User | None:
+        return self._authenticator.authenticate(headers, peer)
+
+    def impersonated(self, user: User, headers: Mapping[bytes, bytes], info: RequestInfo) -> User:
+        wanted = wanted_user(headers)
+        return user if wanted is None else self._impersonation.become(user, wanted, info)
+
+    def authorize(self, user: User, info: RequestInfo) -> None:
+        self.rbac.require(user, info)
+
+    def system_user(self, name: str) -> User:
+        """A part of the control plane itself."""
+        return User(f"system:gpuaas:{name}", groups=(MASTERS, AUTHENTICATED))
+
+    def review(self, user: User, plural: str, namespace: str, body: Object) -> Object:
+        return self._reviews.answer(plural, body, user, namespace)
+
+    def request_token(self, namespace: str, account: Mapping[str, Any], body: Any) -> Object:
+        return self._accounts.request(account, body)
+
+    def openid_configuration(self) -> Object:
+        return self._accounts.openid_configuration()
+
+    def key_set(self) -> Object:
+        return self._accounts.key_set()
+
+    def _check_grant(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        check_grant(self.rbac, op.user, op.resource.plural, op.namespace, op.name, obj, old)

@@ -1,0 +1,44 @@
+"""What the control plane is trusted by and trusts: its CA, its serving certificate, its people, its signing key."""
+
+import socket
+import ssl
+from pathlib import Path
+
+from gpuaas.apiserver.security.certs import Authority, SigningKey, serving_names
+from gpuaas.apiserver.security.identity import MASTERS
+from gpuaas.apiserver.security.tokens import Users
+from gpuaas.base.clock import Clock
+from gpuaas.base.ids import IdSource
+from gpuaas.client.kubeconfig import KubeconfigError, load
+
+ADMIN = "admin"
+
+
+class Trust:
+    def __init__(self, folder: Path, users: Path, clock: Clock) -> None:
+        self.authority = Authority(folder, clock.now())
+        self.authority_pem = self.authority.certificate.decode()
+        self.users = Users(users, clock)
+        self.signing_key = SigningKey.at(folder / "service-accounts.key")
+
+    def serving_context(self, host: str, names: tuple[str, ...]) -> ssl.SSLContext:
+        """TLS for the server. A client may show a certificate of our CA; it need not."""
+        extra = [*names, *([host] if host not in ("0.0.0.0", "::", "localhost") else [])]
+        certificate, key = self.authority.serving(serving_names(socket.gethostname(), extra))
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.authority.certificate_file))
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(certificate, key)
+        return context
+
+    def admin_token(self, kubeconfig: Path, context: str, ids: IdSource) -> str:
+        """The administrator's token: the one in the kubeconfig while it is good, else a new one."""
+        try:
+            token = load([kubeconfig]).access(context).token
+        except (KubeconfigError, OSError):
+            token = ""
+        user = self.users.authenticate(token) if token else None
+        if user is not None and MASTERS in user.groups:
+            return token
+        self.users.remove(ADMIN)
+        return self.users.add(ADMIN, ids, groups=(MASTERS,))[1]
