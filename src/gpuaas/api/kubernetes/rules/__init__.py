@@ -5,9 +5,18 @@ from typing import Final
 
 from gpuaas.api.kinds import Behaviour
 from gpuaas.api.kubernetes.rules.config import ConfigMap, Secret, ServiceAccount
+from gpuaas.api.kubernetes.rules.jobs import CronJob, Job
 from gpuaas.api.kubernetes.rules.namespaces import Namespace
 from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolumeClaim
+from gpuaas.api.kubernetes.rules.workloads import (
+    DaemonSet,
+    Deployment,
+    PodTemplate,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 
 _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("", "ConfigMap"): ConfigMap(),
@@ -15,8 +24,16 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("", "PersistentVolume"): PersistentVolume(),
     ("", "PersistentVolumeClaim"): PersistentVolumeClaim(),
     ("", "Pod"): Pod(),
+    ("", "PodTemplate"): PodTemplate(),
+    ("", "ReplicationController"): ReplicationController(),
     ("", "Secret"): Secret(),
     ("", "ServiceAccount"): ServiceAccount(),
+    ("apps", "DaemonSet"): DaemonSet(),
+    ("apps", "Deployment"): Deployment(),
+    ("apps", "ReplicaSet"): ReplicaSet(),
+    ("apps", "StatefulSet"): StatefulSet(),
+    ("batch", "CronJob"): CronJob(),
+    ("batch", "Job"): Job(),
 }
 
 

@@ -87,6 +87,18 @@ def port_number_or_name(value: int | str, path: str) -> list[FieldError]:
     return port_name(value, path) if isinstance(value, str) else port_number(value, path)
 
 
+def shown_labels(labels: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Labels as messages show them: in order of their keys."""
+    return None if labels is None else dict(sorted(labels.items()))
+
+
+def shown_selector(selector: View | None) -> dict[str, Any]:
+    shown = dict(selector or {})
+    if shown.get("matchLabels"):
+        shown = {**shown, "matchLabels": shown_labels(shown["matchLabels"])}
+    return {key: shown[key] for key in ("matchLabels", "matchExpressions") if key in shown}
+
+
 def quantity_of(amounts: Mapping[str, Any] | None, name: str) -> Quantity:
     """The amount of one resource, zero where it is not said."""
     return parse_quantity((amounts or {}).get(name, "0"))
