@@ -5,6 +5,7 @@ They meet only through objects. `all_controllers` is the list; `runtime.controll
 
 from gpuaas.controllers.deployments import DeploymentController
 from gpuaas.controllers.garbage import GarbageCollector
+from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.root_ca import RootCaController
@@ -18,6 +19,7 @@ KINDS: tuple[type[Controller], ...] = (
     GarbageCollector,
     ReplicaSetController,
     DeploymentController,
+    JobController,
 )
 
 

@@ -63,15 +63,24 @@ class Controller:
         self.queue: WorkQueue[Any] = WorkQueue(deps.clock)
         self._followed: list[Informer] = []
 
-    def follow(self, informer: Informer, keys: Callable[[Mapping[str, Any]], Iterable[Any]] | None = None) -> Informer:
-        """Each change of an object queues the keys it concerns, as it was and as it is; by default its own."""
+    def follow(
+        self,
+        informer: Informer,
+        keys: Callable[[Mapping[str, Any]], Iterable[Any]] | None = None,
+        *,
+        delay: float = 0.0,
+    ) -> Informer:
+        """Each change of an object queues the keys it concerns, as it was and as it is; by default its own.
+
+        With a `delay` news that come together are looked at together.
+        """
         self._followed.append(informer)
 
         def changed(old: Object | None, new: Object | None) -> None:
             for obj in (old, new):
                 if obj is not None:
                     for key in keys(obj) if keys else (key_of(obj),):
-                        self.queue.add(key)
+                        self.queue.add_after(key, delay)
 
         informer.subscribe(changed)
         return informer
