@@ -8,6 +8,7 @@ their inputs, and inputs are never changed.
 
 from gpuaas.machinery.ssa.apply import Applied, ApplyFailed, apply
 from gpuaas.machinery.ssa.fieldset import FieldSet, from_paths
+from gpuaas.machinery.ssa.scale import replicas_path, to_parent, to_scale
 from gpuaas.machinery.ssa.update import track_update, with_managed_fields, without_new_times
 
 __all__ = [
@@ -16,6 +17,9 @@ __all__ = [
     "FieldSet",
     "apply",
     "from_paths",
+    "replicas_path",
+    "to_parent",
+    "to_scale",
     "track_update",
     "with_managed_fields",
     "without_new_times",

@@ -34,7 +34,7 @@ class ScalarAtom:
 class MapAtom:
     """A map or a struct. `fields` are the declared ones; `element` is what all others are, None if there may be none."""
 
-    __slots__ = ("_inherits", "atomic", "element", "fields", "known")
+    __slots__ = ("_inherits", "atomic", "element", "fields", "known", "shapes")
 
     def __init__(self, fields: dict[str, Schema], element: "Atom | None", atomic: bool, inherits: bool) -> None:
         self.fields = fields
@@ -42,6 +42,7 @@ class MapAtom:
         self.atomic = atomic
         self._inherits = inherits
         self.known: dict[str, tuple[str, Atom]] = {}  # declared fields that were looked up before
+        self.shapes: dict[tuple[str, ...], dict[str, Any]] = {}  # module compare keeps sets of common structs here
 
     def child(self, name: str) -> "tuple[str, Atom]":
         """A key's element and atom. An undeclared key of a closed struct is read as untyped: `validate` reports it."""

@@ -28,6 +28,7 @@ class Comparison(NamedTuple):
 
 
 _Parts = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
+SHAPES = 64  # sets remembered for each struct
 _SAME: _Parts = (None, None, None)
 _MODIFIED: _Parts = (None, LEAF, None)
 
@@ -160,7 +161,15 @@ def members(atom: Atom, value: Any) -> FieldSet:
 
 
 def _map_members(node: MapAtom, value: dict[str, Any]) -> FieldSet:
-    """Creating objects spends its time here: known fields are looked up without a call, scalars need no descent."""
+    """Creating objects spends its time here: known fields are looked up without a call, scalars need no descent, and
+    structs of scalars that have the same fields share one set."""
+    for below in value.values():
+        kind = type(below)
+        if kind is dict or kind is list:
+            break
+    else:
+        if node.fields:
+            return node.shapes.get(tuple(value)) or _shape(node, value)
     result: FieldSet = {".": LEAF}
     known = node.known
     for key in sorted(value):
@@ -171,15 +180,27 @@ def _map_members(node: MapAtom, value: dict[str, Any]) -> FieldSet:
     return result
 
 
+def _shape(node: MapAtom, value: dict[str, Any]) -> FieldSet:
+    made: FieldSet = {".": LEAF, **{node.child(key)[0]: LEAF for key in sorted(value)}}
+    if len(node.shapes) < SHAPES:
+        node.shapes[tuple(value)] = made
+    return made
+
+
 def _list_members(node: ListAtom, value: list[Any]) -> FieldSet:
     result: FieldSet = {".": LEAF}
     atom = node.item
+    inner = atom.for_dict
+    struct = inner if type(inner) is MapAtom and not inner.atomic else None
     for index, item in enumerate(value):
         try:
             element = node.element(item)
         except ValueError as problem:
             raise TypedError([("", f"element {index}: {problem}")]) from None
-        kind = type(item)
-        plain = element in result or not (kind is dict or kind is list)
-        result[element] = LEAF if plain else members(atom, item)
+        if element in result:
+            result[element] = LEAF
+        elif struct is not None and item and type(item) is dict:
+            result[element] = _map_members(struct, item)
+        else:
+            result[element] = members(atom, item)
     return in_order(result) if len(value) > 1 else result

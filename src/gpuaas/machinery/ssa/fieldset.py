@@ -32,10 +32,9 @@ def in_order(node: FieldSet) -> FieldSet:
     """The same node with its keys sorted; most are already."""
     if len(node) < 2:
         return node
-    if all(key[0] in ".f" for key in node):
-        keys = sorted(node)
-    else:
-        keys = sorted(node, key=order)
+    keys = sorted(node)
+    if keys[-1] > "g":  # keys, values and indices: there the order of texts is not that of elements
+        keys.sort(key=order)
     return {key: node[key] for key in keys}
 
 
