@@ -67,17 +67,31 @@ def _wire_run(name: str, body: wire.Body) -> Run:
 
 
 def _in_namespace(side: Side, name: str, run: Run) -> list[Outcome]:
+    namespace = f"/api/v1/namespaces/{name}"
     body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    made = side.send("POST", "/api/v1/namespaces", body, {"Content-Type": "application/json"})
-    deadline = time.monotonic() + NAMESPACE_SECONDS
-    for thing in FURNITURE:
-        while side.send("GET", f"/api/v1/namespaces/{name}/{thing}").status != 200 and time.monotonic() < deadline:
-            time.sleep(0.02)
+
+    def made() -> bool:
+        # Refused while the namespace of an earlier run is still going.
+        return side.send("POST", "/api/v1/namespaces", body, {"Content-Type": "application/json"}).status == 201
+
+    if not _until(made):
+        return [Outcome("(make the namespace)", {"outcome": "refused"})]
+    _until(lambda: all(side.send("GET", f"{namespace}/{thing}").status == 200 for thing in FURNITURE))
     try:
-        outcomes = run(side)
+        return run(side)
     finally:
-        side.send("DELETE", f"/api/v1/namespaces/{name}")
-    return [Outcome("(make the namespace)", {"status": str(made.status)}), *outcomes]
+        # Nobody runs these pods, so nobody would confirm that they have ended.
+        side.send("DELETE", f"{namespace}/pods?gracePeriodSeconds=0")
+        side.send("DELETE", namespace)
+
+
+def _until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + NAMESPACE_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def temporary_homes() -> tempfile.TemporaryDirectory[str]:

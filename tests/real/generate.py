@@ -221,10 +221,10 @@ class Deployments(Maker):
         return container
 
 
-class Widgets(Maker):
+class Gizmos(Maker):
     """A custom kind with every sort of list and map that server-side apply tells apart."""
 
-    group, kind, resource, strategic = "generated.example.com/v1", "Widget", "widgets", False
+    group, kind, resource, strategic = "generated.example.com/v1", "Gizmo", "gizmos", False
     pointers = ("/spec/set/0", "/spec/atomicList", "/spec/keyed/0/value", "/spec/free/a", "/spec/whole/a", "/spec/text")
 
     def whole(self) -> dict[str, Any]:
@@ -248,10 +248,8 @@ class Widgets(Maker):
             spec["granular"] = self.words("abc")
         if self.odds(0.5):
             spec["text"] = self.word()
-        if self.odds(0.05):
-            spec["text"] = 5
-        if self.odds(0.05):
-            spec["unknown"] = 5
+        if self.odds(0.1):
+            spec[self.chance.choice(["text", "unknown"])] = 5
         return {"metadata": self.metadata(), "spec": spec}
 
     def entry(self, name: str) -> dict[str, Any]:
@@ -265,13 +263,13 @@ class Widgets(Maker):
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _MAP = {"type": "object", "additionalProperties": {"type": "string"}}
-WIDGETS_DEFINITION: dict[str, Any] = {
+GIZMOS_DEFINITION: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.generated.example.com"},
+    "metadata": {"name": "gizmos.generated.example.com"},
     "spec": {
         "group": "generated.example.com",
-        "names": {"kind": "Widget", "plural": "widgets"},
+        "names": {"kind": "Gizmo", "plural": "gizmos"},
         "scope": "Namespaced",
         "versions": [
             {
@@ -314,4 +312,4 @@ WIDGETS_DEFINITION: dict[str, Any] = {
         ],
     },
 }
-MAKERS: tuple[type[Maker], ...] = (ConfigMaps, Services, Deployments, Widgets)
+MAKERS: tuple[type[Maker], ...] = (ConfigMaps, Services, Deployments, Gizmos)

@@ -30,8 +30,9 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", "<time>"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}", "<time>"),
         (r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d (?:[+-]\d{4}|\w+)", "<time>"),
-        # An age stands alone in its column.
+        # An age stands alone in its column, and in its cell of a table.
         (r"(?:(?<=  )|^)(?:\d+[ydhms]){1,2}(?=  |$| \(x)", "<age>"),
+        (r'^( +")(?:\d+[ydhms]){1,2}(",?)$', r"\1<age>\2"),
         (r"(?<= over )(?:\d+[ydhms]){1,2}(?=\))", "<age>"),
         (r"(?<=[a-z0-9][-._])" + GENERATED + r"\b", "<generated>"),
         (r"\b([WEI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", r"\1<log> "),

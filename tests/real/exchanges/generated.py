@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 
-from tests.real.generate import MAKERS, WIDGETS_DEFINITION, Change, Maker, Widgets
+from tests.real.generate import GIZMOS_DEFINITION, MAKERS, Change, Gizmos, Maker
 from tests.real.wire import JSON_PATCH, MERGE, STRATEGIC, Body, Wire, case
 
 SEEDS_PER_CASE = 10
 CASES_PER_KIND = 6
 CHANGES = 6
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def _case_for(maker: type[Maker], number: int) -> Body:
     def body(w: Wire) -> None:
-        if maker is Widgets:
-            _serve_widgets(w)
+        if maker is Gizmos:
+            _serve_gizmos(w)
         for seed in range(number * SEEDS_PER_CASE, (number + 1) * SEEDS_PER_CASE):
             _story(w, maker(seed))
+        if maker is Gizmos:
+            w.prepare("DELETE", f"{DEFINITIONS}/gizmos.generated.example.com")
 
     body.__name__ = f"generated_{maker.resource}_{number}"
     return body
@@ -50,17 +53,24 @@ def _send(w: Wire, path: str, change: Change) -> None:
             w.patch(path, change.body, JSON_PATCH, fieldManager=change.manager)
 
 
-def _serve_widgets(w: Wire) -> None:
-    w.prepare("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", WIDGETS_DEFINITION)
-    deadline = time.monotonic() + 10
-    while w.prepare("GET", w.path("widgets", Widgets.group)).status != 200 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    # The types that server-side apply needs are published a moment after the paths.
-    while time.monotonic() < deadline:
-        answer = w.prepare("GET", "/openapi/v3/apis/generated.example.com/v1")
-        if answer.status == 200 and b"atomicList" in answer.body:
-            return
-        time.sleep(0.05)
+def _serve_gizmos(w: Wire) -> None:
+    """Until the definition is there, its paths answer, and the types that server-side apply needs are published."""
+
+    def made() -> bool:
+        # Refused while an earlier definition is still going.
+        return w.prepare("POST", DEFINITIONS, GIZMOS_DEFINITION).status == 201
+
+    def served() -> bool:
+        return w.prepare("GET", w.path("gizmos", Gizmos.group)).status == 200
+
+    def published() -> bool:
+        answer = w.prepare("GET", f"/openapi/v3/apis/{Gizmos.group}")
+        return answer.status == 200 and b"atomicList" in answer.body
+
+    deadline = time.monotonic() + 20
+    for ready in (made, served, published):
+        while not ready() and time.monotonic() < deadline:
+            time.sleep(0.05)
 
 
 for _maker in MAKERS:
