@@ -219,7 +219,9 @@ class _Binding(NamedTuple):
     def subject_of(self, user: User) -> "_Subject | None":
         """The first subject that means this user."""
         for subject in self.subjects:
-            if subject.user == user.name if subject.user is not None else subject.group in user.groups:
+            if subject.user is not None and subject.user == user.name:
+                return subject
+            if subject.group is not None and subject.group in user.groups:
                 return subject
         return None
 
@@ -230,8 +232,10 @@ class _Binding(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    user: str | None  # a user's or service account's name, or None for a group
-    group: str
+    """A user (service accounts are users, too) or a group; neither, if nobody can be meant."""
+
+    user: str | None
+    group: str | None
     text: str
 
     @classmethod
@@ -239,15 +243,15 @@ class _Subject(NamedTuple):
         kind, name = subject.get("kind", ""), subject.get("name", "")
         match kind:
             case "User":
-                return cls(name, "", f"User {quoted(name)}")
+                return cls(name, None, f"User {quoted(name)}")
             case "ServiceAccount":
                 namespace = subject.get("namespace") or binding_namespace
-                user = service_account_name(namespace, name) if namespace else ""
-                return cls(user, "", f"ServiceAccount {quoted(f'{name}/{namespace}')}")
+                user = service_account_name(namespace, name) if namespace else None
+                return cls(user, None, f"ServiceAccount {quoted(f'{name}/{namespace}')}")
             case "Group":
                 return cls(None, name, f"Group {quoted(name)}")
             case _:
-                return cls("", "", f"{kind} {quoted(name)}")
+                return cls(None, None, f"{kind} {quoted(name)}")
 
 
 def forbidden(user: User, request: Attributes, reason: str) -> ApiError:

@@ -98,8 +98,10 @@ def _parts(rule: Rule) -> Iterable[Rule]:
     for group in rule.groups:
         for resource in rule.resources:
             for verb in rule.verbs:
-                for names in [(name,) for name in rule.names] or [()]:
-                    yield Rule((verb,), (group,), (resource,), names)
+                if not rule.names:
+                    yield Rule((verb,), (group,), (resource,))
+                for name in rule.names:
+                    yield Rule((verb,), (group,), (resource,), (name,))
     for url in rule.urls:
         for verb in rule.verbs:
             yield Rule((verb,), urls=(url,))

@@ -1,0 +1,75 @@
+"""Who asks: a client certificate, a person's token or a service account's, in this order. Nobody is nobody: no anonymous.
+
+The names other modules need for a request (`User`, `Attributes`) are at home in `identity`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+
+from gpuaas.apiserver.security.certs import subject_of
+from gpuaas.apiserver.security.identity import CREDENTIAL_ID, Attributes, User, authenticated
+from gpuaas.apiserver.security.serviceaccounts import InvalidToken, ServiceAccounts, Verified
+from gpuaas.apiserver.security.tokens import Users
+
+__all__ = ["Attributes", "Authenticator", "User"]
+
+PeerCertificate = Callable[[], bytes | None]
+
+_INVALID = "invalid bearer token"
+
+
+class Authenticator:
+    def __init__(self, users: Users, accounts: ServiceAccounts, *, client_certificates: bool) -> None:
+        """`client_certificates`: TLS asks for them and has verified what it hands over."""
+        self._users = users
+        self._accounts = accounts
+        self._client_certificates = client_certificates
+
+    def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate: PeerCertificate) -> User | None:
+        """The user, or None: 401. Header names are in lower case."""
+        if self._client_certificates:
+            user = _from_certificate(peer_certificate())
+            if user is not None:
+                return user
+        token = bearer_token(headers.get(b"authorization"))
+        if not token:
+            return None
+        try:
+            return self._users.authenticate(token) or self._account(token)
+        except InvalidToken:
+            return None
+
+    def review(self, token: str, audiences: Sequence[str]) -> tuple[Verified | None, str]:
+        """For TokenReview: who the token is for the audiences (none: this server's), or why it is refused."""
+        ours = self._accounts.audiences
+        shared = tuple(audience for audience in audiences or ours if audience in ours)
+        user = self._users.authenticate(token) if shared else None
+        if user is not None:
+            return Verified(user, shared), ""
+        try:
+            verified = self._accounts.authenticate(token, audiences)
+        except InvalidToken as error:
+            return None, f"[{_INVALID}, {error}]"
+        return verified, "" if verified else _INVALID
+
+    def _account(self, token: str) -> User | None:
+        verified = self._accounts.authenticate(token)
+        return verified.user if verified else None
+
+
+def bearer_token(header: bytes | None) -> str:
+    """The token of an Authorization header, or an empty string."""
+    if not header:
+        return ""
+    scheme, _, rest = header.strip().partition(b" ")
+    return rest.partition(b" ")[0].decode("latin-1") if scheme.lower() == b"bearer" else ""
+
+
+def _from_certificate(certificate: bytes | None) -> User | None:
+    if certificate is None:
+        return None
+    name, groups = subject_of(certificate)
+    if not name:
+        return None
+    extra = {CREDENTIAL_ID: (f"X509SHA256={sha256(certificate).hexdigest()}",)}
+    return authenticated(User(name, "", groups, extra))

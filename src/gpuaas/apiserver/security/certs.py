@@ -1,0 +1,215 @@
+"""Our own certificate authority: the serving certificate and client certificates.
+
+Everything lies in one folder: `ca.crt`, `ca.key`, `serving.crt`, `serving.key`; keys are mode 0600. The serving
+certificate is renewed when its names change or its end comes near. `cryptography` takes 0.1 s to import, so it is
+imported only where a key or certificate has to be made or read; a start with good certificates does neither, because
+`serving.json` says what the certificate says.
+"""
+
+import hashlib
+import ipaddress
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpuaas.apiserver.security.files import write_private
+from gpuaas.apiserver.security.keys import key_pem, load_key, make_key
+from gpuaas.base.names import is_dns1123_subdomain
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+_DAY = 86_400.0
+_AUTHORITY_DAYS = 3650
+_SERVING_DAYS = 365
+_RENEW_BEFORE = 30 * _DAY
+_BACKDATED = timedelta(minutes=5)  # clocks of clients are not exactly ours
+
+SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+
+
+class Credentials(NamedTuple):
+    """A certificate and its key, in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class Authority:
+    """The CA in a folder; made there if there is none."""
+
+    def __init__(self, folder: Path, now: float) -> None:
+        self.folder = folder
+        self.certificate_file = folder / "ca.crt"
+        self._now = now
+        if not (self.certificate_file.exists() and self._key_file.exists()):
+            self._make()
+
+    @property
+    def certificate(self) -> bytes:
+        return self.certificate_file.read_bytes()
+
+    @property
+    def _key_file(self) -> Path:
+        return self.folder / "ca.key"
+
+    def serving(self, names: Iterable[str]) -> tuple[Path, Path]:
+        """Certificate and key files for a server reachable under these names and addresses."""
+        wanted = sorted({check_name(name) for name in names})
+        certificate, key = self.folder / "serving.crt", self.folder / "serving.key"
+        if not self._serves(wanted, certificate, key):
+            made = self._issue("gpuaas", (), wanted, _SERVING_DAYS, server=True)
+            write_private(key, made.key)
+            write_private(certificate, made.certificate, mode=0o644)
+            note = {
+                "names": wanted,
+                "expires": self._now + _SERVING_DAYS * _DAY,
+                "files": self._digest(certificate, key),
+            }
+            write_private(self.folder / "serving.json", json.dumps(note, indent=1).encode(), mode=0o644)
+        return certificate, key
+
+    def client(self, name: str, groups: Sequence[str] = (), days: float = 365) -> Credentials:
+        """A client certificate: the server takes its common name as the user and its organizations as groups."""
+        return self._issue(name, groups, (), days, server=False)
+
+    def _serves(self, wanted: Sequence[str], certificate: Path, key: Path) -> bool:
+        """Whether what is there is for these names, not near its end, and untouched since it was made."""
+        try:
+            note = json.loads((self.folder / "serving.json").read_bytes())
+            current = note["names"] == list(wanted) and note["expires"] - _RENEW_BEFORE > self._now
+            return bool(current and note["files"] == self._digest(certificate, key))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _digest(self, *files: Path) -> str:
+        digest = hashlib.sha256(self.certificate)
+        for file in files:
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+    def _make(self) -> None:
+        from cryptography import x509
+
+        key = make_key()
+        name = x509.Name([_attribute("COMMON_NAME", "gpuaas-ca")])
+        builder = _builder(name, name, key, self._now, _AUTHORITY_DAYS)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(key_cert_sign=True, crl_sign=True), critical=True)
+        write_private(self._key_file, key_pem(key))
+        write_private(self.certificate_file, _sign(builder, key), mode=0o644)
+
+    def _issue(
+        self, common_name: str, organizations: Sequence[str], names: Sequence[str], days: float, *, server: bool
+    ) -> Credentials:
+        from cryptography import x509
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        authority = x509.load_pem_x509_certificate(self.certificate)
+        authority_key = load_key(self._key_file.read_bytes())
+        key = make_key()
+        subject = x509.Name(
+            [_attribute("ORGANIZATION_NAME", one) for one in organizations] + [_attribute("COMMON_NAME", common_name)]
+        )
+        usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
+        builder = _builder(subject, authority.subject, key, self._now, days)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        builder = builder.add_extension(_key_usage(digital_signature=True), critical=True)
+        builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(_alternatives(names)), critical=False)
+        return Credentials(_sign(builder, authority_key), key_pem(key))
+
+
+def check_name(name: str) -> str:
+    """A name or address a certificate can be for, in its usual spelling; ValueError says what is wrong with it."""
+    try:
+        return str(ipaddress.ip_address(name.strip("[]")))
+    except ValueError:
+        pass
+    lower = name.lower().rstrip(".")
+    if is_dns1123_subdomain(lower.removeprefix("*.")):
+        raise ValueError(f"{name!r} is neither an IP address nor a DNS name such as gpu.example.com or *.example.com")
+    return lower
+
+
+def serving_names(hostname: str, extra: Iterable[str] = ()) -> list[str]:
+    """Everything this machine's server may be called; a host name no certificate can carry is left out."""
+    try:
+        own = [check_name(hostname)]
+    except ValueError:
+        own = []
+    return ["127.0.0.1", "::1", "localhost", *own, *SERVICE_NAMES, *extra]
+
+
+@lru_cache(maxsize=256)
+def subject_of(certificate: bytes) -> tuple[str, tuple[str, ...]]:
+    """Common name and organizations of a client certificate (DER) that TLS has verified."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    subject = x509.load_der_x509_certificate(certificate).subject
+    names = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    groups = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    return names[0] if names else "", tuple(groups)
+
+
+def _builder(
+    subject: "x509.Name", issuer: "x509.Name", key: "EllipticCurvePrivateKey", now: float, days: float
+) -> "x509.CertificateBuilder":
+    from cryptography import x509
+
+    start = datetime.fromtimestamp(int(now), UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - _BACKDATED)
+        .not_valid_after(start + timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _sign(builder: "x509.CertificateBuilder", key: "EllipticCurvePrivateKey") -> bytes:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def _key_usage(**used: bool) -> "x509.KeyUsage":
+    from cryptography import x509
+
+    every = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return x509.KeyUsage(**{name: used.get(name, False) for name in every})
+
+
+def _attribute(oid: str, value: str) -> "x509.NameAttribute[Any]":
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.NameAttribute(getattr(NameOID, oid), value)
+
+
+def _alternatives(names: Iterable[str]) -> "list[x509.GeneralName]":
+    from cryptography import x509
+
+    found: list[x509.GeneralName] = []
+    for name in names:
+        try:
+            found.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            found.append(x509.DNSName(name))
+    return found
