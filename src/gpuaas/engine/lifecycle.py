@@ -1,0 +1,201 @@
+"""A workload's life as a pure state machine: reserved, checked, admitted, evicted, released, queued again.
+
+Each transition takes a state and gives the next one; nothing is written anywhere. Which transition is due is decided in
+`supervise`; what waiting means for the order in a queue is `values.Workload`'s. Reasons and messages are upstream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gpuaas.engine.values import Check, CheckState, Millis
+
+PREEMPTED = "Preempted"
+NODE_FAILURES = "NodeFailures"
+PODS_READY_TIMEOUT = "PodsReadyTimeout"
+ADMISSION_CHECK = "AdmissionCheck"
+DEACTIVATED = "Deactivated"
+QUEUE_STOPPED = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
+
+RETURNS_AT_ONCE = frozenset({PREEMPTED, NODE_FAILURES})
+"""Evictions after which the workload queues again without anybody having to let it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckStatus:
+    name: str
+    state: CheckState = "Pending"
+    message: str = ""
+    since: Millis = 0
+    retry_count: int | None = None
+    requeue_after: Millis | None = None
+    updates: tuple[object, ...] = ()
+    """What a ready check adds to the pods; kept as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A condition that is true or false for a reason, since a moment."""
+
+    status: bool
+    reason: str
+    message: str = ""
+    since: Millis = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Where a workload stands. None means the condition was never written."""
+
+    active: bool = True
+    reserved: Flag | None = None
+    admitted: Flag | None = None
+    evicted: Flag | None = None
+    preempted: Flag | None = None
+    requeued: Flag | None = None
+    pods_ready: Flag | None = None
+    deactivation: Flag | None = None
+    finished: bool = False
+    checks: tuple[CheckStatus, ...] = ()
+    topology_pending: bool = False
+    """A place is still to be chosen, once the checks are ready."""
+    requeue_count: int = 0
+    requeue_at: Millis | None = None
+    executed: Millis = 0
+    """How long it has been admitted in earlier rounds."""
+    max_execution: Millis | None = None
+    cluster: str | None = None
+    nominated: tuple[str, ...] = ()
+    evictions: tuple[tuple[str, str, int], ...] = ()
+    """(reason, cause, how often)"""
+
+    @property
+    def holds_quota(self) -> bool:
+        """Whether the scheduler counts it: not once it is deactivated or finished, whatever still runs."""
+        return is_true(self.reserved) and self.active and not self.finished
+
+    @property
+    def backing_off(self) -> bool:
+        """Kept out by its `Requeued` condition, whatever `requeue_at` says."""
+        return self.requeued is not None and not self.requeued.status
+
+
+def is_true(flag: Flag | None) -> bool:
+    return flag is not None and flag.status
+
+
+def reserve(life: Life, cluster_queue: str, required: Iterable[str], now: Millis) -> Life:
+    """Quota is reserved; if every required check is already listed, admission follows from their states."""
+    known = {check.name for check in life.checks}
+    life = replace(
+        life,
+        reserved=Flag(True, "QuotaReserved", f"Quota reserved in ClusterQueue {cluster_queue}", now),
+        evicted=_previously(life.evicted, now),
+        preempted=_previously(life.preempted, now),
+    )
+    return sync_admitted(life, now) if known.issuperset(required) else life
+
+
+def sync_admitted(life: Life, now: Millis) -> Life:
+    """Admitted is: quota reserved, every listed check ready, and a place for all pods. Written only when it changes."""
+    reserved = is_true(life.reserved)
+    ready = all(check.state == "Ready" for check in life.checks)
+    wanted = reserved and ready and not life.topology_pending
+    if wanted == is_true(life.admitted):
+        return life
+    if wanted:
+        return replace(life, admitted=Flag(True, "Admitted", "The workload is admitted", now))
+    assert life.admitted is not None
+    executed = life.executed + (now - life.admitted.since) // 1000 * 1000
+    return replace(life, admitted=_not_admitted(reserved, ready, now), executed=executed)
+
+
+def sync_checks(life: Life, required: Iterable[str], now: Millis) -> Life:
+    """List exactly the required checks, by name; new ones are pending."""
+    names = sorted(required)
+    known = {check.name: check for check in life.checks}
+    checks = tuple(known.get(name, CheckStatus(name, since=now)) for name in names)
+    return life if checks == life.checks else replace(life, checks=checks)
+
+
+def required_checks(
+    checks: Iterable[Check], assigned: frozenset[str] | None, flavors: frozenset[str]
+) -> frozenset[str]:
+    """The checks that apply: to the assigned flavors, or, before there are any, those that apply whatever is assigned."""
+    if assigned is None:
+        return frozenset(c.name for c in checks if not c.on_flavors or c.on_flavors >= flavors)
+    return frozenset(c.name for c in checks if not c.on_flavors or c.on_flavors & assigned)
+
+
+def set_check(life: Life, status: CheckStatus) -> Life:
+    return replace(life, checks=tuple(status if c.name == status.name else c for c in life.checks))
+
+
+def evict(life: Life, reason: str, message: str, now: Millis, cause: str = "", rule: str = "") -> Life:
+    """Told to leave. Its quota stays counted, and it stays admitted, until it is released."""
+    shown = f"DeactivatedDueTo{cause}" if reason == DEACTIVATED and cause else reason
+    return replace(
+        life,
+        evicted=Flag(True, shown, message, now),
+        preempted=Flag(True, rule, message, now) if rule else life.preempted,
+        checks=tuple(_reset(check, now) for check in life.checks),
+        cluster=None,
+        nominated=(),
+        evictions=_counted(life.evictions, reason, cause),
+    )
+
+
+def release(life: Life, now: Millis) -> Life:
+    """Its pods are gone: the quota is free, and it queues again if its eviction lets it."""
+    assert life.evicted is not None
+    reason, message = life.evicted.reason, life.evicted.message
+    return sync_admitted(
+        replace(
+            life,
+            requeued=Flag(reason in RETURNS_AT_ONCE, reason, message, now),
+            reserved=Flag(False, "Pending", message, now),
+        ),
+        now,
+    )
+
+
+def give_up(life: Life, reason: str, message: str, now: Millis) -> Life:
+    """The reservation is withdrawn without an eviction: its queue is gone or stopped before it was admitted."""
+    return sync_admitted(replace(life, reserved=Flag(False, reason, message, now)), now)
+
+
+def _previously(flag: Flag | None, now: Millis) -> Flag | None:
+    if flag is None or not flag.status:
+        return flag
+    return Flag(False, "QuotaReserved", f"Previously: {flag.message}", now)
+
+
+def _not_admitted(reserved: bool, ready: bool, now: Millis) -> Flag:
+    match reserved, ready:
+        case False, True:
+            return Flag(False, "NoReservation", "The workload has no reservation", now)
+        case False, False:
+            message = "The workload has no reservation and not all checks ready"
+            return Flag(False, "NoReservationUnsatisfiedChecks", message, now)
+        case True, False:
+            return Flag(False, "UnsatisfiedChecks", "The workload has not all checks ready", now)
+        case _:
+            message = "There are pending delayed topology requests"
+            return Flag(False, "PendingDelayedTopologyRequests", message, now)
+
+
+def _reset(check: CheckStatus, now: Millis) -> CheckStatus:
+    """Back to pending. Only a check that asked for a retry keeps counting; what a ready one counted is forgotten."""
+    if check.state == "Pending":
+        return check
+    retries = (check.retry_count or 0) + 1 if check.state == "Retry" else None
+    message = f"Reset to Pending after eviction. Previously: {check.state}"
+    return CheckStatus(check.name, "Pending", message, now, retries, check.requeue_after)
+
+
+def _counted(evictions: tuple[tuple[str, str, int], ...], reason: str, cause: str) -> tuple[tuple[str, str, int], ...]:
+    counts = {(r, c): n for r, c, n in evictions}
+    counts[reason, cause] = counts.get((reason, cause), 0) + 1
+    return tuple((r, c, n) for (r, c), n in counts.items())

@@ -1,0 +1,145 @@
+"""Who has to leave: the classical rules of the reference's worked examples, and what is never done."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuaas.engine.nominate import largest_feasible
+
+from .builders import Lab, admitted, cohort, passed, preempted, queue
+
+
+def reclaiming(**policy: object) -> Lab:
+    """A (nominal 10) runs a1 of 4; B (nominal 10) runs b1, b2, b3 of 5 each, of priorities 100, 50, 50."""
+    lab = Lab(
+        queue("A", 10, "co", within="LowerPriority", reclaim="Any", **policy),
+        queue("B", 10, "co"),
+    )
+    lab.run("b1", "B", 5, priority=100)
+    lab.run("b2", "B", 5, priority=50)
+    lab.run("a1", "A", 4, priority=10)
+    lab.run("b3", "B", 5, priority=50)
+    assert lab.free("A") == 1
+    return lab
+
+
+def test_a_queue_below_nominal_takes_back_what_others_borrowed_whatever_their_priority() -> None:
+    lab = reclaiming()
+    lab.submit("a2", "A", 6, priority=0)
+    assert preempted(lab.cycle()) == {"b3": "InCohortReclamation"}
+
+
+def test_nobody_is_preempted_for_borrowing_unless_the_policy_says_so() -> None:
+    lab = reclaiming()
+    lab.submit("a2", "A", 8, priority=0)
+    plan = lab.cycle()
+    assert preempted(plan) == {} and admitted(plan) == {}
+    assert passed(plan, "a2").token.value == "WaitingForQuota"
+
+
+def test_borrowing_within_the_cohort_takes_lower_priorities_while_they_borrow_and_then_ones_own() -> None:
+    lab = reclaiming(borrow_within=True)
+    lab.submit("a2", "A", 8, priority=60)
+    assert preempted(lab.cycle()) == {"b3": "InCohortReclaimWhileBorrowing", "a1": "InClusterQueue"}
+
+
+def test_above_the_threshold_only_what_fits_without_borrowing_may_be_taken() -> None:
+    lab = reclaiming(borrow_within=True, threshold=40)
+    lab.submit("a2", "A", 8, priority=60)
+    assert preempted(lab.cycle()) == {"b3": "InCohortReclamation", "a1": "InClusterQueue"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "victims"),
+    [
+        pytest.param("Never", 100, set(), id="never"),
+        pytest.param("LowerPriority", 50, {"low"}, id="only lower priorities"),
+        pytest.param("LowerPriority", 10, set(), id="not equal ones"),
+        pytest.param("LowerOrNewerEqualPriority", 10, set(), id="nor equal ones that are older"),
+    ],
+)
+def test_within_a_queue(policy: str, priority: int, victims: set[str]) -> None:
+    lab = Lab(queue("q", 4, within=policy))
+    lab.run("low", "q", 4, priority=10)
+    lab.submit("w", "q", 4, priority=priority)
+    assert set(preempted(lab.cycle())) == victims
+
+
+def test_an_equal_priority_that_is_newer_gives_way_to_an_older_one() -> None:
+    lab = Lab(queue("q", 4, within="LowerOrNewerEqualPriority"))
+    old = lab.workload("old", "q", 4, priority=10)
+    lab.run("new", "q", 4, priority=10)
+    lab.engine.apply(old)
+    assert preempted(lab.cycle()) == {"new": "InClusterQueue"}
+
+
+def test_victims_are_the_lowest_in_priority_then_the_latest_admitted() -> None:
+    lab = Lab(queue("q", 4, within="LowerPriority"))
+    for name, priority in (("a", 5), ("b", 1), ("c", 1), ("d", 3)):
+        lab.run(name, "q", 1, priority=priority)
+    lab.submit("w", "q", 2, priority=9)
+    assert preempted(lab.cycle()) == {"b": "InClusterQueue", "c": "InClusterQueue"}
+    assert list(preempted(lab.cycle())) == [], "they are leaving already: nobody else is asked"
+
+
+def test_whoever_need_not_leave_is_spared() -> None:
+    """The small one goes first and is not enough; once the large one goes too, the small one may stay."""
+    lab = Lab(queue("q", 6, within="LowerPriority"))
+    lab.run("large", "q", 5, priority=1)
+    lab.run("small", "q", 1, priority=0)
+    lab.submit("w", "q", 5, priority=9)
+    assert preempted(lab.cycle()) == {"large": "InClusterQueue"}
+
+
+def test_a_place_nearer_to_the_quota_beats_priority() -> None:
+    """Quota of ones own subtree is taken back from a cousin of any priority; a sibling's is not."""
+    lab = Lab(
+        cohort("near", "root"), cohort("far", "root"),
+        queue("mine", 0, "near", reclaim="Any"), queue("sibling", 4, "near"), queue("cousin", 0, "far"),
+    )  # fmt: skip
+    lab.run("c", "cousin", 4, priority=100)
+    lab.submit("w", "mine", 4, priority=0)
+    assert preempted(lab.cycle()) == {"c": "InCohortReclamation"}
+
+
+def test_a_workload_waits_for_the_victims_it_has_and_asks_nobody_else() -> None:
+    lab = Lab(queue("q", 4, within="LowerPriority"))
+    lab.run("low", "q", 4)
+    lab.submit("w", "q", 4, priority=5)
+    first = lab.cycle()
+    assert passed(first, "w").message.endswith(". Pending the preemption of 1 workload(s)")
+    again = lab.cycle()
+    assert preempted(again) == {}
+    assert not lab.engine.unsettled(), "nothing to look at until the victim is gone"
+    lab.release(first)
+    assert set(admitted(lab.cycle())) == {"w"}
+
+
+@pytest.mark.parametrize(
+    ("feasible_up_to", "asked", "found"),
+    [(7, [7, 9, 8], 7), (5, [7, 5, 6], 5), (3, [7, 5, 4], None), (10, [7, 9, 10], 10)],
+)
+def test_reduced_counts_are_searched_by_halving(feasible_up_to: int, asked: list[int], found: int | None) -> None:
+    tried: list[int] = []
+
+    def feasible(counts: tuple[int, ...]) -> object | None:
+        tried.append(counts[0])
+        return counts[0] if counts[0] <= feasible_up_to else None
+
+    assert largest_feasible(((10, 4),), feasible) == found  # type: ignore[arg-type]
+    assert tried == asked
+
+
+def test_the_halving_search_misses_what_is_feasible_only_above_a_gap() -> None:
+    """Victims make "fits" jump: 9 would do, but 7 does not, so the search never goes there."""
+    feasible = {9, 5, 4}
+    result = largest_feasible(((10, 4),), lambda counts: counts[0] if counts[0] in feasible else None)  # type: ignore[arg-type]
+    assert result == 5
+
+
+def test_a_workload_starts_with_fewer_pods_where_it_says_it_can() -> None:
+    lab = Lab(queue("q", 7))
+    lab.submit("w", "q", 1, count=10, min_count=4)
+    plan = lab.cycle()
+    assert plan.admissions[0].pod_sets[0].count == 7
+    assert plan.admissions[0].pod_sets[0].usage == (("gpu", 7),)
