@@ -14,19 +14,21 @@ from gpuaas.apiserver.security.authn import Authenticator
 from gpuaas.apiserver.security.escalation import check_grant
 from gpuaas.apiserver.security.identity import AUTHENTICATED, MASTERS, User
 from gpuaas.apiserver.security.impersonation import Impersonation, wanted_user
+from gpuaas.apiserver.security.keys import SigningKey
 from gpuaas.apiserver.security.rbac import GROUP, PLURALS, Rbac
 from gpuaas.apiserver.security.reviews import Reviews
-from gpuaas.apiserver.security.serviceaccounts import ServiceAccountTokens
+from gpuaas.apiserver.security.serviceaccounts import ServiceAccounts
+from gpuaas.apiserver.security.tokens import Users
 
 
 class Access:
-    def __init__(self, cluster: Cluster, authenticator: Authenticator, accounts: ServiceAccountTokens) -> None:
+    def __init__(self, cluster: Cluster, users: Users, key: Callable[[], SigningKey]) -> None:
         self._cluster = cluster
-        self._authenticator = authenticator
-        self._accounts = accounts
+        self._accounts = ServiceAccounts(key, self._lookup, cluster.clock, cluster.ids)
+        self._authenticator = Authenticator(users, self._accounts, client_certificates=True)
         self.rbac = Rbac()
         self._impersonation = Impersonation(self.rbac)
-        self._reviews = Reviews(self.rbac, authenticator)
+        self._reviews = Reviews(self.rbac, self._authenticator, cluster.clock)
         for plural in PLURALS:
             cluster.admission.register(GROUP, plural, self._check_grant)
 
@@ -54,13 +56,25 @@ class Access:
         return self._reviews.answer(plural, body, user, namespace)
 
     def request_token(self, namespace: str, account: Mapping[str, Any], body: Any) -> Object:
-        return self._accounts.request(account, body)
+        return self._accounts.request(namespace, account, body)
 
     def openid_configuration(self) -> Object:
-        return self._accounts.openid_configuration()
+        """What a relying party needs to check our service accounts' tokens."""
+        issuer = self._accounts.issuer
+        return {
+            "issuer": issuer,
+            "jwks_uri": f"{issuer}/openid/v1/jwks",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["ES256"],
+        }
 
     def key_set(self) -> Object:
-        return self._accounts.key_set()
+        return {"keys": [self._accounts.key.jwk()]}
+
+    def _lookup(self, plural: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        entry = self._cluster.store.get(f"/{plural}/{namespace}/{name}")
+        return entry.obj if entry is not None else None
 
     def _check_grant(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         check_grant(self.rbac, op.user, op.resource.plural, op.namespace, op.name, obj, old)

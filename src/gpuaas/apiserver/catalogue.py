@@ -8,14 +8,11 @@ fresh tree, and both convert through the hub. Definitions come and go at run tim
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-from gpuaas.api.durations import age
-from gpuaas.api.kinds import Column, Kind, Object
+from gpuaas.api.kinds import Kind, Object
 from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.machinery.schema.decode import normalize
 from gpuaas.machinery.schema.model import Schema
-
-_AGE = Column("Age", "string", "", "How long ago the object was created")
 
 Convert = Callable[[Object, str], Object]  # to a version, by its name
 
@@ -26,6 +23,10 @@ class Version(Protocol):
     @property
     def schema(self) -> Schema: ...
 
+    @property
+    def openapi(self) -> Mapping[str, Any]:
+        """The schema as it is published."""
+
     def read(self, obj: Object) -> tuple[Object, list[str]]:
         """A fresh, well-typed, defaulted tree and the paths of fields that do not exist."""
 
@@ -34,12 +35,6 @@ class Version(Protocol):
 
     def empty_status(self) -> Object | None:
         """The status of a new object: a fresh tree, or None where there is none."""
-
-    def columns(self) -> tuple[Column, ...]:
-        """What `kubectl get` shows after the name."""
-
-    def row(self, obj: Mapping[str, Any], now: float) -> list[Any]:
-        """The cells of those columns."""
 
 
 class BuiltinVersion:
@@ -56,6 +51,10 @@ class BuiltinVersion:
             self._schema = self._find(self.kind.schema)
         return self._schema
 
+    @property
+    def openapi(self) -> Mapping[str, Any]:
+        return self.schema.source
+
     def read(self, obj: Object) -> tuple[Object, list[str]]:
         decoded = normalize(self.schema, obj, keep_unknown=self.kind.stored_only)
         return decoded.obj, decoded.unknown
@@ -67,14 +66,6 @@ class BuiltinVersion:
         fresh, _ = self.read({})
         status: Object | None = fresh.get("status")
         return status
-
-    def columns(self) -> tuple[Column, ...]:
-        return self.kind.columns or (_AGE,)
-
-    def row(self, obj: Mapping[str, Any], now: float) -> list[Any]:
-        if self.kind.row is not None:
-            return self.kind.row(obj, now)
-        return [age(obj["metadata"].get("creationTimestamp"), now)]
 
 
 class Resource:
@@ -90,6 +81,7 @@ class Resource:
         "plural",
         "prefix",
         "raw_prefix",
+        "stamp",
         "versions",
     )
 
@@ -101,6 +93,7 @@ class Resource:
         prefix: str = "",
         convert: Convert | None = None,
         custom: bool = False,
+        stamp: str = "",
         hub_version: Version | None = None,
     ) -> None:
         """`hub_version`: the version objects are kept in, where it is another group's (events)."""
@@ -116,6 +109,7 @@ class Resource:
         # How the bytes of a stored object begin; lists of built-in kinds leave it out, as the real server does.
         self.raw_prefix = f'{{"kind":"{kept.kind}","apiVersion":"{kept.api_version}",'.encode()
         self.custom = custom
+        self.stamp = stamp  # of the definition it was made from: another one, another shape
         self._convert = convert
 
     def key(self, namespace: str, name: str) -> str:

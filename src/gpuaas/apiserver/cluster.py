@@ -1,11 +1,15 @@
 """One cluster: its store, what it serves, and who watches what. The server may hold several."""
 
+import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from gpuaas.apiserver.admission import Admission
 from gpuaas.apiserver.catalogue import Catalogue, Resource
+from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.discovery import Discovery
+from gpuaas.apiserver.openapi import OpenApi
 from gpuaas.apiserver.read import ListCache
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
@@ -24,9 +28,21 @@ class Cluster:
         self.lists = ListCache()
         self.admission = Admission(self)
         self.discovery = Discovery(self.catalogue)
+        self.openapi = OpenApi(self.catalogue, self.discovery, f"/clusters/{name}")
         self.logs: Any = None  # where pods' output is read; an executor brings it
         self.extra_subresources: dict[tuple[str, str, str], Any] = {}  # (group, plural, name) -> handler
         self._watchers: dict[Resource, set[Callable[[], None]]] = {}
+
+    def put_quietly(self, key: str, obj: dict[str, Any]) -> None:
+        """A write of the server's own that nobody waits for; the store still has it before any later one."""
+        meta = {**obj["metadata"]}
+        changed = {**obj, "metadata": meta}
+
+        def render(revision: int) -> tuple[bytes, dict[str, Any]]:
+            meta["resourceVersion"] = str(revision)
+            return encode(changed), changed
+
+        asyncio.ensure_future(self.store.put(key, render)).add_done_callback(_say_if_failed)
 
     def watching(self, resource: Resource, end: Callable[[], None]) -> None:
         self._watchers.setdefault(resource, set()).add(end)
@@ -42,3 +58,8 @@ class Cluster:
         """The resource is no longer served as it was: its watchers have to ask again."""
         for end in tuple(self._watchers.get(resource, ())):
             end()
+
+
+def _say_if_failed(done: "asyncio.Future[Any]") -> None:
+    if not done.cancelled() and done.exception() is not None:
+        logging.getLogger("gpuaas.apiserver").error("a write of the server's own failed: %s", done.exception())

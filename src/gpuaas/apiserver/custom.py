@@ -7,19 +7,18 @@ conversion between versions. Schemas are compiled when first used: most of what 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuaas.api.durations import age
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.base.fielderrors import FieldError
-from gpuaas.machinery.jsonpath import compile_path
+from gpuaas.machinery.jsonpath import parse_path
+from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
 from gpuaas.machinery.schema.rules import validate_custom
 from gpuaas.machinery.schema.structural import read
-from gpuaas.machinery.tables import cell
+from gpuaas.machinery.tables import AGE
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 
 
 class CustomVersion:
@@ -28,7 +27,6 @@ class CustomVersion:
         self._openapi = openapi
         self._schemas = schemas
         self._schema: Schema | None = None
-        self._paths: list[Callable[[Any], list[Any]]] | None = None
 
     @property
     def openapi(self) -> Mapping[str, Any]:
@@ -53,26 +51,16 @@ class CustomVersion:
     def empty_status(self) -> Object | None:
         return None
 
-    def columns(self) -> tuple[Column, ...]:
-        return self.kind.columns or (_AGE,)
-
-    def row(self, obj: Mapping[str, Any], now: float) -> list[Any]:
-        if not self.kind.columns:
-            return [age(obj["metadata"].get("creationTimestamp"), now)]
-        if self._paths is None:
-            self._paths = [compile_path(column.path) for column in self.kind.columns]
-        return [cell(column.type, path(obj), now) for column, path in zip(self.kind.columns, self._paths, strict=True)]
-
 
 class _SelectableFields(Behaviour):
     """A custom kind without rules of ours: what its definition says can be selected by, can be."""
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         self.field_selectors = tuple(path.lstrip(".") for path in paths)
-        self._paths = {path.lstrip("."): compile_path(path) for path in paths}
+        self._paths = {path.lstrip("."): parse_path(path) for path in paths}
 
     def fields(self, obj: Mapping[str, Any]) -> Mapping[str, str]:
-        return {name: _text(path(obj)) for name, path in self._paths.items()}
+        return {name: _text(path.find(obj)) for name, path in self._paths.items()}
 
 
 def _text(found: list[Any]) -> str:
@@ -87,6 +75,7 @@ def custom_resource(
     schemas: SchemaSet,
     behaviour: Behaviour | None = None,
     convert: Convert | None = None,
+    stamp: str = "",
 ) -> Resource | None:
     """The resource a CustomResourceDefinition defines; None if it serves no version."""
     spec = definition["spec"]
@@ -101,7 +90,7 @@ def custom_resource(
         versions[said["name"]] = CustomVersion(kind, _schema_of(said), schemas)
     if hub not in versions:
         return None
-    resource = Resource(versions, hub, convert=convert, custom=True)
+    resource = Resource(versions, hub, convert=convert, custom=True, stamp=stamp)
     for said in spec["versions"]:
         if not said.get("served"):
             resource.versions.pop(said["name"], None)
@@ -133,15 +122,10 @@ def _kind(spec: Mapping[str, Any], said: Mapping[str, Any], behaviour: Behaviour
         categories=tuple(names.get("categories") or ()),
         status="status" in subresources,
         scale=_scale(subresources.get("scale")),
-        columns=tuple(_column(each) for each in said.get("additionalPrinterColumns") or ()),
+        columns=tuple(_column(each) for each in said.get("additionalPrinterColumns") or ()) or (AGE,),
         behaviour=behaviour or _SelectableFields(selectable),
         deprecated=deprecated,
     )
-
-
-def schema_name(group: str, version: str, kind: str) -> str:
-    """`io.x-k8s.kueue.v1beta2.ClusterQueue`: the group's domain turned round, as the real server names it."""
-    return ".".join([*reversed(group.split(".")), version, kind])
 
 
 def _scale(said: Mapping[str, Any] | None) -> Scale | None:

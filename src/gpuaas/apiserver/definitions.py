@@ -87,15 +87,19 @@ class Definitions:
 
     async def install(self) -> None:
         """Writes the definitions we ship that are missing or outdated; users who changed one keep theirs."""
-        for name, each in self._bundled.items():
-            entry = self._cluster.store.latest(f"{CRD_PREFIX}/{name}")
-            if entry is None:
-                await self._client.create(DEFINITIONS, _stamped(each.definition()))
-                continue
-            wanted = _stamped(each.definition())
-            found = entry.obj["metadata"].get("annotations", {}).get(BUNDLED)
-            if found and found != wanted["metadata"]["annotations"][BUNDLED]:
-                await self._client.update(DEFINITIONS, {**wanted, "metadata": {**wanted["metadata"], "name": name}})
+        await asyncio.gather(*(self._install(each) for each in self._bundled.values()))
+
+    async def _install(self, ours: Bundled) -> None:
+        entry = self._cluster.store.latest(f"{CRD_PREFIX}/{ours.name}")
+        if entry is None:
+            await self._client.create(DEFINITIONS, _stamped(ours.definition()))
+            return
+        found = (entry.obj["metadata"].get("annotations") or {}).get(BUNDLED)
+        if not found:
+            return
+        wanted = _stamped(ours.definition())
+        if found != wanted["metadata"]["annotations"][BUNDLED]:
+            await self._client.update(DEFINITIONS, wanted)
 
     def stop(self) -> None:
         self._watch.close()
@@ -123,6 +127,7 @@ class Definitions:
             self._cluster.schemas,
             ours.behaviour if ours is not None else None,
             ours.convert if ours is not None else None,
+            digest,
         )
         before = self._cluster.catalogue.resource(spec["group"], spec["names"]["plural"])
         self._digests[name] = digest

@@ -4,7 +4,7 @@ Objects it returns are the store's own; nobody changes them. Every call goes thr
 as a user of its own who may do everything, so that controllers cannot do what a client could not.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
 from gpuaas.apiserver import delete, read, write
@@ -12,7 +12,7 @@ from gpuaas.apiserver.catalogue import Resource as Stored
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.logs import LogOptions
 from gpuaas.apiserver.operation import Operation, Outcome
-from gpuaas.apiserver.security.authn import User
+from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.select import predicate
 from gpuaas.base.errors import BadRequest, Expired, PathNotFound
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
@@ -80,8 +80,8 @@ class LocalClient:
         labels: str = "",
         fields: str = "",
         bookmarks: bool = True,
-        timeout: float | None = None,
-    ) -> AsyncIterator[WatchEvent]:
+        timeout_seconds: int | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
         op = self._op("watch", resource, namespace, labelSelector=labels, fieldSelector=fields)
         matches = predicate(op)
         store = self._cluster.store
@@ -200,7 +200,7 @@ class LocalClient:
         tail_lines: int | None = None,
         since_seconds: int | None = None,
         timestamps: bool = False,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         pod = await self.get(Resource("", "v1", "pods"), name, namespace)
         if self._cluster.logs is None:
             return

@@ -16,7 +16,7 @@ Converter = Callable[[Object, str], "tuple[Object, Schema] | None"]
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.cluster import Cluster
-    from gpuaas.apiserver.security.authn import User
+    from gpuaas.apiserver.security.identity import User
     from gpuaas.machinery.schema.model import Schema
     from gpuaas.store import Entry
 

@@ -6,11 +6,12 @@ Objects already in the wanted form are never encoded again: their stored bytes a
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.api.kinds import Column, Object
+from gpuaas.api.kinds import Object
 from gpuaas.apiserver.codec import Wanted, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
-
-_NAME_COLUMN = Column("Name", "string", "name", "The name, unique within its namespace")
+from gpuaas.base.errors import BadRequest
+from gpuaas.machinery import tables
+from gpuaas.machinery.tables import partial_metadata
 
 
 def outcome_body(op: Operation, outcome: Outcome, wanted: Wanted) -> bytes:
@@ -26,7 +27,7 @@ def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str
     """One object in the form asked for."""
     match wanted.form:
         case "Table":
-            return table(op, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")}, wanted)
+            return table(op, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
             return partial(obj, wanted.version)
         case _:
@@ -34,54 +35,25 @@ def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str
 
 
 def partial(obj: Mapping[str, Any], version: str = "v1") -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+    return {**partial_metadata(obj), "apiVersion": f"meta.k8s.io/{version}"}
 
 
 def table(
     op: Operation,
     objects: Iterable[Mapping[str, Any]],
     metadata: Mapping[str, Any],
-    wanted: Wanted,
     *,
     definitions: bool = True,
 ) -> Object:
-    include = op.query.get("includeObject", "Metadata")
-    now = op.cluster.clock.now()
-    rows: list[Object] = []
-    columns, row, whole = op.version.columns(), op.version.row, op.kind.whole_row
-    for hub_obj in objects:
-        obj = op.resource.from_hub(dict(hub_obj), op.version)
-        cells = row(obj, now)
-        shown: Object = {"cells": cells if whole else [obj["metadata"]["name"], *cells]}
-        match include:
-            case "None":
-                shown["object"] = None
-            case "Object":
-                shown["object"] = obj
-            case _:
-                shown["object"] = partial(obj, wanted.version)
-        rows.append(shown)
-    return {
-        "kind": "Table",
-        "apiVersion": f"meta.k8s.io/{wanted.version}",
-        "metadata": dict(metadata),
-        "columnDefinitions": _definitions(columns, whole) if definitions else [],
-        "rows": rows,
-    }
-
-
-def _definitions(columns: tuple[Column, ...], whole: bool) -> list[Object]:
-    return [_definition(column) for column in (columns if whole else (_NAME_COLUMN, *columns))]
-
-
-def _definition(column: Column) -> Object:
-    return {
-        "name": column.name,
-        "type": column.type,
-        "format": column.format,
-        "description": column.description,
-        "priority": column.priority,
-    }
+    shown = (op.resource.from_hub(dict(obj), op.version) for obj in objects)
+    include = op.query.get("includeObject") or "Metadata"
+    if include not in ("None", "Metadata", "Object"):
+        raise BadRequest(
+            f'unrecognized includeObject value: "{include}": supported values are "None", "Metadata" and "Object"'
+        )
+    return tables.table(
+        op.kind, shown, now=op.cluster.clock.now(), include=include, metadata=metadata, headers=definitions
+    )
 
 
 def _pretty(op: Operation) -> bool:

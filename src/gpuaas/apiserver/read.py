@@ -206,7 +206,7 @@ def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -
 def _shaped_list(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     match wanted.form:
         case "Table":
-            return table(op, [entry.obj for entry in entries], metadata, wanted)
+            return table(op, [entry.obj for entry in entries], metadata)
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
             items: list[Any] = [partial(entry.obj, wanted.version) for entry in entries]
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{wanted.version}"

@@ -27,7 +27,7 @@ from gpuaas.apiserver.http import JSON, Answer, Request, Response
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
-from gpuaas.apiserver.security.authn import User
+from gpuaas.apiserver.security.identity import User
 from gpuaas.base.errors import (
     ApiError,
     BadRequest,
@@ -39,7 +39,7 @@ from gpuaas.base.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from gpuaas.observe.requests import RequestCounter
+from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.store import StoreError
 
 _log = logging.getLogger("gpuaas.apiserver")
@@ -70,6 +70,11 @@ class Server:
         except Exception as error:
             return self._failed(request, error)
 
+    def metrics_text(self) -> bytes:
+        return render(
+            self.requests, {name: (each.store.revision, each.store.count("")) for name, each in self.clusters.items()}
+        )
+
     def _failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, StoreError):
             error = Unavailable(f"the store did not take the write: {error}", retry_after=1)
@@ -93,7 +98,7 @@ class Server:
         user = access.authenticate(request.headers, request.peer_certificate)
         if user is None:
             raise Unauthorized
-        user = access.impersonated(user, request.headers)
+        user = access.impersonated(user, request.headers, info)
         access.authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)

@@ -133,7 +133,7 @@ class _Session:
             case "Table":
                 meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
                 first, self._defined = not self._defined, True
-                return table(self._op, [obj], meta, self._wanted, definitions=first)
+                return table(self._op, [obj], meta, definitions=first)
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 return partial(obj, self._wanted.version)
             case _:

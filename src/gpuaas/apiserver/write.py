@@ -187,7 +187,7 @@ def _apply(op: Operation, entry: Entry | None, body: Any) -> Awaitable[Outcome]:
     return replace(op, op.resource.to_hub(fresh, op.version), entry, owned=True)
 
 
-def _patched(op: Operation, form: str, old: Mapping[str, Any], body: Any) -> Any:
+def _patched(op: Operation, form: str, old: Object, body: Any) -> Any:
     match form:
         case "json":
             return apply_json_patch(old, body)

@@ -4,12 +4,13 @@ Written only where it is missing, so that what a user changed stays changed; a r
 extends is brought up to date unless it is marked otherwise, as Kubernetes does.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
-from gpuaas.apiserver.security.bootstrap import bootstrap_objects
+from gpuaas.apiserver.security.bootstrap import objects
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Client, Object, Resource
 
@@ -30,12 +31,15 @@ _PLACES: Mapping[str, Resource] = {
 
 
 async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) -> None:
-    for name in _FIRST_NAMESPACES:
-        if cluster.store.get(f"/namespaces//{name}") is None:
-            await client.create(NAMESPACES, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
-    for obj in (*bootstrap_objects(), *_priority_classes(), _service()):
-        await _ensure(cluster, client, obj)
-    await definitions.install()
+    """All at once where nothing depends on the order: the store commits what comes together together."""
+    missing = [name for name in _FIRST_NAMESPACES if cluster.store.get(f"/namespaces//{name}") is None]
+    await asyncio.gather(*(client.create(NAMESPACES, _namespace(name)) for name in missing))
+    first = [*(role for _, role in objects()), *_priority_classes(), _service()]
+    await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first), definitions.install())
+
+
+def _namespace(name: str) -> Object:
+    return {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
 
 
 async def _ensure(cluster: Cluster, client: Client, obj: Object) -> None:

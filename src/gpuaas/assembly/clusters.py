@@ -36,7 +36,7 @@ async def open_cluster(
     store = await Store.open(path, clock=clock, fsync=fsync)
     cluster = Cluster(name, store, SchemaSet(schema_source), clock, ids)
     add_builtins(cluster, builtin_kinds())
-    access = Access(cluster, trust.tokens(name))
+    access = Access(cluster, trust.users, trust.signing_key)
     client = LocalClient(cluster, access.system_user("bootstrap"), "gpuaas")
     definitions = Definitions(cluster, client, bundled())
     definitions.start()

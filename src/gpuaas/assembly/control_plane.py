@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import Self
 
 import gpuaas
 from gpuaas.apiserver.http import Listener, listen
@@ -50,7 +51,7 @@ class ControlPlane:
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
 
-    async def __aenter__(self) -> "ControlPlane":
+    async def __aenter__(self) -> Self:
         try:
             await self._start()
         except BaseException:
@@ -71,7 +72,7 @@ class ControlPlane:
         self.home.make()
         self.home.lock()
         self._stack.callback(self.home.unlock)
-        self.trust = Trust(self.home, self.settings, self.clock)
+        self.trust = Trust(self.home.certificates, self.home.users, self.clock)
         ids = SystemIds()
         for name in self.settings.clusters:
             parts = await open_cluster(
@@ -101,7 +102,8 @@ class ControlPlane:
         gc.set_threshold(50_000, 20, 50)
 
     async def _listen(self) -> Listener:
-        host, tls = self.settings.host, self.trust.serving_context()
+        host = self.settings.host
+        tls = self.trust.serving_context(host, self.settings.names)
         wanted = self.settings.port or self.home.last_port()
         try:
             return await listen(self.server.handle, host, wanted, tls)
@@ -118,7 +120,9 @@ class ControlPlane:
         self._stack.push_async_callback(controllers.stop)
 
     def _write_kubeconfig(self) -> None:
-        for name, parts in reversed(self.clusters.items()):
+        first = self.settings.clusters[0]
+        token = self.trust.admin_token(self.home.kubeconfig, first, SystemIds())
+        for name in self.clusters:
             add_context(
                 self.home.kubeconfig,
                 name,
@@ -126,8 +130,8 @@ class ControlPlane:
                     "server": f"{self.url}/clusters/{name}",
                     "certificate-authority-data": encode(self.trust.authority_pem),
                 },
-                user={"token": parts.access.admin_token},
-                make_current=name == self.settings.clusters[0],
+                user={"token": token},
+                make_current=name == first,
             )
 
     async def _maintain(self) -> None:

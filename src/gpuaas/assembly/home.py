@@ -41,6 +41,10 @@ class Home:
         return self.path / "pki"
 
     @property
+    def users(self) -> Path:
+        return self.path / "users.json"
+
+    @property
     def log(self) -> Path:
         return self.path / "gpuaas.log"
 

@@ -4,8 +4,9 @@ import socket
 import ssl
 from pathlib import Path
 
-from gpuaas.apiserver.security.certs import Authority, SigningKey, serving_names
+from gpuaas.apiserver.security.certs import Authority, serving_names
 from gpuaas.apiserver.security.identity import MASTERS
+from gpuaas.apiserver.security.keys import SigningKey
 from gpuaas.apiserver.security.tokens import Users
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
@@ -19,7 +20,10 @@ class Trust:
         self.authority = Authority(folder, clock.now())
         self.authority_pem = self.authority.certificate.decode()
         self.users = Users(users, clock)
-        self.signing_key = SigningKey.at(folder / "service-accounts.key")
+        self._signing_key = folder / "service-accounts.key"
+
+    def signing_key(self) -> SigningKey:
+        return SigningKey.at(self._signing_key)
 
     def serving_context(self, host: str, names: tuple[str, ...]) -> ssl.SSLContext:
         """TLS for the server. A client may show a certificate of our CA; it need not."""

@@ -97,8 +97,8 @@ def _parse(text: str) -> Quantity:
 def _scaled(mantissa: int, power: int) -> int:
     """mantissa * 10**power, rounded up to a whole number."""
     if power >= 0:
-        return mantissa * 10**power
-    return -(-mantissa // 10**-power)
+        return mantissa * int(10**power)
+    return -(-mantissa // int(10**-power))
 
 
 def _ceil_div(amount: int, unit: int) -> int:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -29,20 +30,48 @@ _STOP_LIMIT = 30.0
 )
 def up(detach: bool, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool) -> None:
     """Start the control plane, in the foreground unless detached."""
+    for name in clusters:
+        _check_cluster_name(name)
     home = Home.default()
     running = home.running()
     if running is not None:
         click.echo(f"gpuaas already runs here: pid {running.pid}, {running.url} (home {home.path})")
         return
+    started = Started(port, host, names, clusters or tuple(home.known_clusters()) or ("local",), fsync)
     if detach:
-        _detach(home, port, host, names, clusters, fsync)
+        _detach(home, started)
     else:
-        _foreground(home, port, host, names, clusters, fsync)
+        _foreground(home, started)
 
 
-def _foreground(
-    home: Home, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Started:
+    """How it was started, kept in the home so that it can be started the same way again."""
+
+    port: int
+    host: str
+    names: tuple[str, ...]
+    clusters: tuple[str, ...]
+    fsync: bool
+
+    def save(self, home: Home) -> None:
+        (home.path / "started.json").write_text(json.dumps(asdict(self)))
+
+    @classmethod
+    def load(cls, home: Home) -> "Started":
+        said = json.loads((home.path / "started.json").read_text())
+        return cls(said["port"], said["host"], tuple(said["names"]), tuple(said["clusters"]), said["fsync"])
+
+    def options(self) -> list[str]:
+        options = ["--port", str(self.port), "--listen", self.host]
+        for name in self.names:
+            options += ["--san", name]
+        for cluster in self.clusters:
+            options += ["--cluster", cluster]
+        return options if self.fsync else [*options, "--no-fsync"]
+
+
+def _foreground(home: Home, started: Started) -> None:
     import asyncio
 
     import uvloop
@@ -53,11 +82,10 @@ def _foreground(
     from gpuaas.store import StoreError
 
     configure()
-    for name in clusters:
-        _check_cluster_name(name)
-    settings = Settings(clusters or tuple(home.known_clusters()) or ("local",), host, port, names, fsync)
+    settings = Settings(started.clusters, started.host, started.port, started.names, started.fsync)
 
     def ready(plane: ControlPlane) -> None:
+        started.save(home)
         click.echo(f"gpuaas is ready at {plane.url}")
         click.echo(f"  export KUBECONFIG={home.kubeconfig}")
         if not os.environ.get("GPUAAS_DETACHED"):
@@ -71,22 +99,15 @@ def _foreground(
     except StoreError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
-        raise click.ClickException(f"cannot serve on {host}:{port or 'any port'}: {error}") from None
+        raise click.ClickException(f"cannot serve on {started.host}:{started.port or 'any port'}: {error}") from None
 
 
-def _detach(home: Home, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool) -> None:
+def _detach(home: Home, started: Started) -> None:
     home.make()
-    command = [sys.executable, "-m", "gpuaas", "up", "--port", str(port), "--listen", host]
-    for name in names:
-        command += ["--san", name]
-    for cluster in clusters:
-        command += ["--cluster", cluster]
-    if not fsync:
-        command.append("--no-fsync")
     with home.log.open("ab") as log:
         start = log.tell()
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "gpuaas", "up", *started.options()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -142,6 +163,11 @@ def down() -> None:
         home.withdraw()
         click.echo(f"gpuaas does not run here (home {home.path})")
         return
+    stop(home, running)
+    click.echo("gpuaas has stopped")
+
+
+def stop(home: Home, running: Running) -> None:
     os.kill(running.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_LIMIT
     while home.is_locked() or _alive(running.pid):
@@ -150,7 +176,11 @@ def down() -> None:
                 f"pid {running.pid} has not ended after {_STOP_LIMIT:.0f} s; it may still be writing"
             )
         time.sleep(0.02)  # noqa: TID251 - a person waits here too
-    click.echo("gpuaas has stopped")
+
+
+def restart(home: Home) -> None:
+    """Start again, detached, as it ran before."""
+    _detach(home, Started.load(home))
 
 
 def _alive(pid: int) -> bool:

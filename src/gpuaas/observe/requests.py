@@ -1,7 +1,10 @@
 """Counts of API requests: plain dictionaries on the hot path, Prometheus' text only when somebody asks."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 
 class RequestCounter:
@@ -15,8 +18,39 @@ class RequestCounter:
     def refused(self, method: str, code: int) -> None:
         self._refused[method, code] += 1
 
-    def samples(self) -> Iterator[tuple[str, dict[str, str], int]]:
+    def collect(self) -> Iterator[Metric]:
+        """For a Prometheus registry."""
+        seen = CounterMetricFamily("apiserver_request", "Requests by verb and resource", labels=("verb", "resource"))
         for (verb, resource), count in sorted(self._seen.items()):
-            yield "seen", {"verb": verb.upper(), "resource": resource}, count
+            seen.add_metric((verb.upper(), resource), count)
+        yield seen
+        refused = CounterMetricFamily(
+            "gpuaas_request_refused", "Requests answered with an error", labels=("method", "code")
+        )
         for (method, code), count in sorted(self._refused.items()):
-            yield "refused", {"verb": method, "code": str(code)}, count
+            refused.add_metric((method, str(code)), count)
+        yield refused
+
+
+def render(requests: RequestCounter, stores: Mapping[str, tuple[int, int]]) -> bytes:
+    """The text a scrape gets. `stores`: revision and number of objects of each cluster."""
+    registry = CollectorRegistry()
+    registry.register(requests)
+    registry.register(_Stores(stores))
+    ProcessCollector(registry=registry)
+    text: bytes = generate_latest(registry)
+    return text
+
+
+class _Stores:
+    def __init__(self, stores: Mapping[str, tuple[int, int]]) -> None:
+        self._stores = stores
+
+    def collect(self) -> Iterator[Metric]:
+        revisions = GaugeMetricFamily("gpuaas_store_revision", "Last committed revision", labels=("cluster",))
+        objects = GaugeMetricFamily("gpuaas_store_objects", "Objects in the store", labels=("cluster",))
+        for name, (revision, count) in self._stores.items():
+            revisions.add_metric((name,), revision)
+            objects.add_metric((name,), count)
+        yield revisions
+        yield objects

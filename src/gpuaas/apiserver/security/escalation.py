@@ -64,7 +64,9 @@ def _confirm(rbac: Rbac, user: User, plural: str, namespace: str, name: str, rul
         " not currently held:\n" + "\n".join(lines)
     )
     if errors:
-        text += f"; resolution errors: [{aggregate([error.replace('role.', 'roles.', 1) for error in errors])}]"
+        # The real server calls what it did not find by the name of what it was asked to write.
+        named = [f"{plural}.{GROUP} {error.partition(' ')[2]}" for error in errors]
+        text += f"; resolution errors: [{aggregate(named)}]"
     raise Forbidden(GROUP, plural, name, text)
 
 

@@ -1,0 +1,160 @@
+"""People with access to a running control plane: tokens in the home, role bindings in the cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuaas.apiserver.security.tokens import UserRecord, Users
+from gpuaas.assembly.home import Home
+from gpuaas.base.clock import SystemClock, rfc3339
+from gpuaas.base.errors import AlreadyExists, NotFound
+from gpuaas.base.ids import SystemIds
+from gpuaas.base.names import is_dns1123_subdomain
+from gpuaas.client.http import HttpClient, from_kubeconfig
+from gpuaas.client.kubeconfig import add_context, encode
+from gpuaas.client.protocol import Object, Resource
+
+USER_LABEL = "gpuaas.dev/user"
+_RBAC = "rbac.authorization.k8s.io"
+NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
+CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", False, "ClusterRole")
+BINDINGS = Resource(_RBAC, "v1", "rolebindings", True, "RoleBinding")
+CLUSTER_BINDINGS = Resource(_RBAC, "v1", "clusterrolebindings", False, "ClusterRoleBinding")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    name: str
+    token: str
+    cluster: str
+    namespace: str
+    server: str
+    authority: str  # PEM
+
+
+async def add(home: Home, name: str, role: str, namespace: str, cluster: str, seconds: float | None, url: str) -> Made:
+    """The binding first: a token without one could do nothing, and a failure here leaves nothing behind."""
+    complaints = is_dns1123_subdomain(name)
+    if complaints:
+        raise ValueError(f'"{name}" cannot be a user\'s name here: {"; ".join(complaints)}')
+    users = _users(home)
+    if any(record.name == name for record in users.list()):
+        raise ValueError(f'user "{name}" exists already; gpuaas user rm {name} takes it away')
+    async with from_kubeconfig(home.kubeconfig, cluster) as client:
+        await _check_role(client, role)
+        if namespace:
+            await _ensure_namespace(client, namespace)
+        await _bind(client, name, role, namespace)
+    _, token = users.add(name, SystemIds(), seconds=seconds)
+    authority = (home.certificates / "ca.crt").read_text()
+    return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority)
+
+
+async def listed(home: Home, clusters: Sequence[str]) -> list[dict[str, str]]:
+    bindings: list[tuple[str, Object]] = []
+    for cluster in clusters:
+        async with from_kubeconfig(home.kubeconfig, cluster) as client:
+            bindings += [(cluster, each) for each in await _bindings(client)]
+    rows: list[dict[str, str]] = []
+    for record in _users(home).list():
+        held = [(c, each) for c, each in bindings if each["metadata"]["labels"][USER_LABEL] == record.name]
+        rows += [_row(record, _role(each), _where(c, each)) for c, each in held] or [_row(record, *_unbound(record))]
+    return rows
+
+
+async def remove(home: Home, name: str, clusters: Sequence[str]) -> bool:
+    existed = _users(home).remove(name)
+    for cluster in clusters:
+        async with from_kubeconfig(home.kubeconfig, cluster) as client:
+            for each in await _bindings(client, name):
+                meta = each["metadata"]
+                where = BINDINGS if meta.get("namespace") else CLUSTER_BINDINGS
+                await client.delete(where, meta["name"], meta.get("namespace", ""))
+                existed = True
+    return existed
+
+
+def kubeconfig_text(made: Made) -> str:
+    context = {"cluster": made.cluster, "user": made.name} | ({"namespace": made.namespace} if made.namespace else {})
+    cluster = {"server": made.server, "certificate-authority-data": encode(made.authority)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": made.cluster, "cluster": cluster}],
+        "users": [{"name": made.name, "user": {"token": made.token}}],
+        "contexts": [{"name": made.cluster, "context": context}],
+        "current-context": made.cluster,
+    }
+    return str(yaml.safe_dump(config, sort_keys=False))
+
+
+def write_kubeconfig(path: Path, made: Made) -> None:
+    add_context(
+        path,
+        made.cluster,
+        cluster={"server": made.server, "certificate-authority-data": encode(made.authority)},
+        user={"token": made.token},
+        namespace=made.namespace,
+        make_current=True,
+    )
+
+
+def _users(home: Home) -> Users:
+    return Users(home.users, SystemClock())
+
+
+async def _check_role(client: HttpClient, role: str) -> None:
+    try:
+        await client.get(CLUSTER_ROLES, role)
+    except NotFound:
+        names = [each["metadata"]["name"] for each in (await client.list(CLUSTER_ROLES)).items]
+        known = ", ".join(name for name in names if not name.startswith("system:"))
+        raise ValueError(f'there is no cluster role "{role}"; there are: {known}') from None
+
+
+async def _ensure_namespace(client: HttpClient, namespace: str) -> None:
+    try:
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    except AlreadyExists:
+        return
+
+
+async def _bind(client: HttpClient, name: str, role: str, namespace: str) -> None:
+    where = BINDINGS if namespace else CLUSTER_BINDINGS
+    binding: dict[str, Any] = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": where.kind,
+        "metadata": {"name": f"gpuaas-user-{name}", "labels": {USER_LABEL: name}},
+        "subjects": [{"kind": "User", "apiGroup": _RBAC, "name": name}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+    }
+    try:
+        await client.create(where, binding, namespace)
+    except AlreadyExists:
+        await client.delete(where, binding["metadata"]["name"], namespace)
+        await client.create(where, binding, namespace)
+
+
+async def _bindings(client: HttpClient, name: str = "") -> list[Object]:
+    labels = f"{USER_LABEL}={name}" if name else USER_LABEL
+    return [each for where in (CLUSTER_BINDINGS, BINDINGS) for each in (await client.list(where, labels=labels)).items]
+
+
+def _role(binding: Object) -> str:
+    return str(binding["roleRef"]["name"])
+
+
+def _where(cluster: str, binding: Object) -> str:
+    return f"{cluster}/{binding['metadata'].get('namespace', '*')}"
+
+
+def _unbound(record: UserRecord) -> tuple[str, str]:
+    return ("cluster-admin", "*") if "system:masters" in record.groups else ("none", "-")
+
+
+def _row(record: UserRecord, role: str, where: str) -> dict[str, str]:
+    expires = rfc3339(record.expires) if record.expires is not None else "never"
+    return {"name": record.name, "role": role, "where": where, "expires": expires}
