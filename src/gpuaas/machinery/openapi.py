@@ -184,8 +184,9 @@ def _v2_schema(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
     only = schema.get("allOf", ())
-    made = {
-        key: _v2_schema(value)
+    made: dict[str, Any] = {
+        # the keys of properties are names, whatever they look like
+        key: {name: _v2_schema(place) for name, place in value.items()} if key == "properties" else _v2_schema(value)
         for key, value in schema.items()
         if key not in ("oneOf", "anyOf", "not", "nullable", "allOf") and not (key == "default" and only)
     }
