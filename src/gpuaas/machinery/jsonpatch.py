@@ -6,7 +6,7 @@ shared with the object and with the patch. A patch that does not apply is refuse
 say why; `PatchRefused.why` does, for logs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpuaas.base.errors import ApiError, BadRequest, TooLarge
@@ -31,7 +31,7 @@ class PatchRefused(ApiError):
         return {**status, "details": self.details, "code": code}
 
 
-def apply_json_patch(obj: dict[str, Any], ops: Any) -> Any:
+def apply_json_patch(obj: Mapping[str, Any], ops: Any) -> Any:
     """The object after all operations, in order. Nothing is applied if one of them cannot be."""
     checked = _operations(ops)
     if len(checked) > MAX_OPERATIONS:

@@ -5,13 +5,14 @@ patch changes nothing. Nulls inside what a patch adds are dropped, as kube-apise
 but in a list that replaces a map.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from gpuaas.base.errors import BadRequest
 from gpuaas.machinery.jsonpatch import json_kind
 
 
-def apply_merge_patch(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
+def apply_merge_patch(obj: Mapping[str, Any], patch: Any) -> dict[str, Any]:
     """The object after the patch. A patch that is not a map is refused."""
     if patch is None:
         raise BadRequest("Invalid JSON Patch")
@@ -20,7 +21,7 @@ def apply_merge_patch(obj: dict[str, Any], patch: Any) -> dict[str, Any]:
         raise BadRequest(
             f"error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
         )
-    return _merged(obj, patch)
+    return _merged(cast("dict[str, Any]", obj), patch)
 
 
 def _merged(obj: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

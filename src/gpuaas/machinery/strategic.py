@@ -6,7 +6,8 @@ object and the patch are never changed; the result shares what it can with both.
 which it gives without a reason (`PatchFailed`). Custom resources do not have such patches.
 """
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
 from gpuaas.base.errors import ApiError, BadRequest
 from gpuaas.machinery.jsonpatch import PatchRefused, json_kind
@@ -28,13 +29,14 @@ class PatchFailed(ApiError):
     code, reason = 500, ""
 
 
-def apply_strategic_patch(obj: Map, patch: Any, schema: Schema) -> Map:
+def apply_strategic_patch(obj: Mapping[str, Any], patch: Any, schema: Schema) -> Map:
     """The object after the patch."""
+    original = cast("Map", obj)
     if patch is None:
-        return obj
+        return original
     if not isinstance(patch, dict):
         raise BadRequest(f"json: cannot unmarshal {json_kind(patch)} into Go value of type map[string]interface {{}}")
-    return _merge_maps(obj, patch, schema)
+    return _merge_maps(original, patch, schema)
 
 
 def _merge_maps(original: Map, patch: Map, schema: Schema) -> Map:
@@ -111,9 +113,9 @@ def _delete_from(result: Map, key: str, items: Any, schema: Schema) -> None:
     old = result.get(key)
     if not isinstance(old, list) or not isinstance(items, list) or not (old or items):
         return
-    lookup(schema, key)
+    child = lookup(schema, key)
     if _element_type(old, items) == "map[string]interface {}":
-        result[key] = _merge_lists(old, items, lookup(schema, key))
+        result[key] = _merge_lists(old, items, child)
     else:
         result[key] = [item for item in old if item not in items]
 

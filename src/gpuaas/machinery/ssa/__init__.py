@@ -10,6 +10,7 @@ from gpuaas.machinery.ssa.apply import Applied, ApplyFailed, apply
 from gpuaas.machinery.ssa.fieldset import FieldSet, from_paths
 from gpuaas.machinery.ssa.scale import replicas_path, to_parent, to_scale
 from gpuaas.machinery.ssa.update import track_update, with_managed_fields, without_new_times
+from gpuaas.machinery.ssa.validation import managed_fields_problems, manager_problems, patch_problems
 
 __all__ = [
     "Applied",
@@ -17,6 +18,9 @@ __all__ = [
     "FieldSet",
     "apply",
     "from_paths",
+    "managed_fields_problems",
+    "manager_problems",
+    "patch_problems",
     "replicas_path",
     "to_parent",
     "to_scale",

@@ -157,7 +157,9 @@ def _pruned(versions: Versions, merged: Object, managers: Managers, last: Owned 
     # In the version of the last apply first: conversion may need fields that are owned there.
     for version in sorted(owned, key=lambda version: version != last.api_version):
         bare = _add_back(versions, whole, bare, last.api_version, version, owned[version])
-    result = _without_dangling(atom, whole, bare, last.fields)
+    # Only what the applier itself had goes: what nobody owned stays.
+    gone = difference(_named(atom, whole), _named(atom, bare))
+    result = remove(atom, whole, intersection(gone, with_named_fields(atom, last.fields))) or {}
     back = versions.convert(result, versions.api_version, of=last.api_version)
     return result if back is None else back[0]
 
@@ -179,12 +181,6 @@ def _add_back(versions: Versions, whole: Object, bare: Object, of: str, version:
     result = remove(atom, full, difference(_named(atom, full), kept)) or {}
     back = versions.convert(result, of, of=version)
     return bare if back is None else back[0]
-
-
-def _without_dangling(atom: Atom, whole: Object, bare: Object, last: FieldSet) -> Object:
-    """Remove only what the applier itself had; what nobody owned stays."""
-    gone = difference(_named(atom, whole), _named(atom, bare))
-    return remove(atom, whole, intersection(gone, with_named_fields(atom, last))) or {}
 
 
 def _named(atom: Atom, obj: Object) -> FieldSet:

@@ -7,7 +7,7 @@ members, so that a struct goes with its last field instead of staying behind emp
 from typing import Any
 
 from gpuaas.machinery.ssa.atoms import Atom, ListAtom, MapAtom
-from gpuaas.machinery.ssa.fieldset import LEAF, FieldSet, in_order, is_member
+from gpuaas.machinery.ssa.fieldset import LEAF, FieldSet, is_member
 
 
 def remove(atom: Atom, value: Any, fields: FieldSet) -> Any:
@@ -57,7 +57,7 @@ def with_named_fields(atom: Atom | None, fields: FieldSet) -> FieldSet:
         below = with_named_fields(_child(atom, element), node)
         declared = atom is not None and atom.map is not None and element[0] == "f" and element[2:] in atom.map.fields
         result[element] = {".": LEAF, **below} if declared and "." not in below else below
-    return in_order(result)
+    return result
 
 
 def _child(atom: Atom | None, element: str) -> Atom | None:

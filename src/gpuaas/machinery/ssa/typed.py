@@ -12,6 +12,7 @@ from gpuaas.machinery.ssa.fieldset import EMPTY, LEAF, FieldSet, in_order, node_
 from gpuaas.machinery.ssa.gotext import to_json, type_name, verb_v
 
 Problems = list[tuple[str, str]]
+_EXACTLY = {"string": str, "numeric": int, "boolean": bool}  # the types that need no second look
 
 
 def validate(atom: Atom, value: Any, *, duplicates: bool = False) -> None:
@@ -23,20 +24,19 @@ def validate(atom: Atom, value: Any, *, duplicates: bool = False) -> None:
 
 def _problems(atom: Atom, value: Any, duplicates: bool) -> Problems:
     """What is wrong with a place, by paths from there on: most often nothing, so no path is made on the way down."""
-    node = atom.for_value(value)
     if value is None:
         return []
+    node = atom.for_value(value)
+    if type(node) is ScalarAtom:
+        return _scalar_problems(node, value)
     if type(node) is MapAtom:
         if not isinstance(value, dict):
             return [("", f"expected map, got &{{{verb_v(value)}}}")]
         return _map_problems(node, value, duplicates)
-    if type(node) is ListAtom:
-        if not isinstance(value, list):
-            return [("", f"expected list, got &{{{verb_v(value)}}}")]
-        return _list_problems(node, value, duplicates)
-    assert isinstance(node, ScalarAtom)
-    text = _scalar_problem(node.kind, value)
-    return [("", text)] if text else []
+    assert isinstance(node, ListAtom)
+    if not isinstance(value, list):
+        return [("", f"expected list, got &{{{verb_v(value)}}}")]
+    return _list_problems(node, value, duplicates)
 
 
 def _map_problems(node: MapAtom, value: dict[str, Any], duplicates: bool) -> Problems:
@@ -73,6 +73,13 @@ def _list_problems(node: ListAtom, value: list[Any], duplicates: bool) -> Proble
 def _below(element: str, problems: Problems) -> Problems:
     prefix = show(element)
     return [(prefix + path, text) for path, text in problems]
+
+
+def _scalar_problems(node: ScalarAtom, value: Any) -> Problems:
+    if type(value) is _EXACTLY.get(node.kind):
+        return []
+    text = _scalar_problem(node.kind, value)
+    return [("", text)] if text else []
 
 
 def _scalar_problem(kind: str, value: Any) -> str:
@@ -128,8 +135,11 @@ def _spoken_map(node: MapAtom, value: dict[str, Any]) -> FieldSet | None:
     for key in sorted(value):
         element, atom = node.child(key)
         below = value[key]
+        if type(below) is not dict and type(below) is not list:
+            result[element] = LEAF  # a scalar, or a null, which is one wherever it is
+            continue
         found = _spoken(atom, below)
-        if below is None or below == {} or key not in node.fields:
+        if below == {} or key not in node.fields:
             found = _with_self(found)
         if found is not None:
             result[element] = found
