@@ -17,14 +17,14 @@ operators.coreos.com/v1alpha1               Subscription               subscript
 operators.coreos.com/v1alpha1               ClusterServiceVersion      clusterserviceversions       ns      csv,csvs
 operators.coreos.com/v1alpha1               InstallPlan                installplans                 ns      ip
 operators.coreos.com/v1alpha1               CatalogSource              catalogsources               ns      catsrc
-operators.coreos.com/v2,v1                  OperatorCondition          operatorconditions           ns      condition
+operators.coreos.com/v2,v1                  OperatorCondition          operatorconditions           ns
 argoproj.io/v1alpha1                        Application                applications                 ns!     app,apps
 argoproj.io/v1alpha1                        ApplicationSet             applicationsets              ns      appset,appsets
 argoproj.io/v1alpha1                        AppProject                 appprojects                  ns!     appproj,appprojs
 argoproj.io/v1beta1,v1alpha1                ArgoCD                     argocds                      ns
 config.openshift.io/v1                      OAuth                      oauths                       cluster
 config.openshift.io/v1                      ClusterVersion             clusterversions              cluster
-config.openshift.io/v1                      ClusterOperator            clusteroperators             cluster co
+config.openshift.io/v1                      ClusterOperator            clusteroperators             cluster
 config.openshift.io/v1                      Infrastructure             infrastructures              cluster
 config.openshift.io/v1                      Ingress                    ingresses                    cluster
 config.openshift.io/v1                      Proxy                      proxies                      cluster
