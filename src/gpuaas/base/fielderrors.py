@@ -34,9 +34,8 @@ def type_invalid(path: str, value: Any, detail: str) -> FieldError:
 
 def not_supported(path: str, value: Any, allowed: Sequence[str]) -> FieldError:
     supported = ", ".join(f'"{choice}"' for choice in sorted(allowed))
-    return FieldError(
-        "FieldValueNotSupported", path, _join(f"Unsupported value: {show(value)}", f"supported values: {supported}")
-    )
+    detail = f"supported values: {supported}" if supported else ""
+    return FieldError("FieldValueNotSupported", path, _join(f"Unsupported value: {show(value)}", detail))
 
 
 def duplicate(path: str, value: Any) -> FieldError:
