@@ -37,6 +37,17 @@ def template_hash(template: Mapping[str, Any], collisions: int | None = None) ->
     return safe_letters(str(value))
 
 
+def revision_hash(data: Mapping[str, Any], collisions: int) -> str:
+    """The name of a ControllerRevision, equal to the real controller's: FNV-1 of JSON as Go writes it."""
+    text = msgspec.json.encode(data, order="deterministic").decode()
+    for char, escaped in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
+        text = text.replace(char, escaped)
+    value = _OFFSET
+    for byte in text.encode() + str(collisions).encode():
+        value = ((value * _PRIME) & 0xFFFFFFFF) ^ byte
+    return safe_letters(str(value))
+
+
 def safe_letters(text: str) -> str:
     return "".join(_ALPHABET[ord(char) % len(_ALPHABET)] for char in text)
 
