@@ -1,7 +1,7 @@
 """KServe's inference services and serving runtimes.
 
-A predictor, transformer or explainer embeds a whole pod, and each model framework a whole container, as upstream has
-it. The router and scaling of an LLMInferenceService follow the gateway API; they are kept as given.
+A predictor, transformer or explainer embeds a whole pod, and its model a whole container, as upstream has it. Kept as
+given: the frameworks `model` has replaced, and the router and scaling of an LLMInferenceService.
 """
 
 from typing import Annotated, Any, ClassVar, Literal
@@ -144,9 +144,9 @@ class ComponentPod(Part):
 
 
 class Framework(Part):
-    """A container that serves models of one framework."""
+    """A container that serves models of one framework, the older way; its other fields are kept as given."""
 
-    EMBEDS: ClassVar[str] = "api.core.v1.Container"
+    SCHEMA: ClassVar[Says] = says(preserve=True)
 
     protocol_version: str = ""
     runtime_version: str = ""
@@ -159,9 +159,17 @@ class ModelFormat(Part):
     version: str = ""
 
 
-class Model(Framework):
+class Model(Part):
+    """A container that serves a model, by the runtime that knows its format."""
+
+    EMBEDS: ClassVar[str] = "api.core.v1.Container"
+
     model_format: ModelFormat
+    protocol_version: str = ""
     runtime: str = ""
+    runtime_version: str = ""
+    storage: StorageSpec | None = None
+    storage_uri: str = ""
 
 
 class WorkerPod(Part):
