@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.real.script import Outcome
 
 LIST = Path(__file__).with_name("differences.toml")
-MISSING = "(no such step: the case ended earlier)"
+MISSING = "(this side has no such step)"
 
 
 @dataclass(frozen=True)
@@ -103,16 +103,26 @@ def render(difference: Difference, names: tuple[str, str] = ("real", "ours")) ->
 
 
 def _differences(case: str, left: Sequence[Outcome], right: Sequence[Outcome]) -> Iterable[Difference]:
-    for index in range(max(len(left), len(right))):
-        mine = left[index] if index < len(left) else None
-        other = right[index] if index < len(right) else None
-        step = (mine or other or left[0]).step
+    for mine, other in _aligned(left, right):
         mine_parts = mine.parts if mine else {"step": MISSING}
         other_parts = other.parts if other else {"step": MISSING}
-        for part in {**mine_parts, **other_parts}:
+        step = (mine or other or left[0]).step
+        parts = {**mine_parts, **other_parts} if mine and other else {"step": MISSING}
+        for part in parts:
             texts = mine_parts.get(part, ""), other_parts.get(part, "")
             if texts[0] != texts[1]:
                 yield Difference(case, step, part, *texts)
+
+
+def _aligned(left: Sequence[Outcome], right: Sequence[Outcome]) -> Iterable[tuple[Outcome | None, Outcome | None]]:
+    """Steps in pairs; one that only one side took stands alone, and those after it still meet."""
+    names = [step.step for step in left], [step.step for step in right]
+    for tag, start, end, other_start, other_end in difflib.SequenceMatcher(None, *names, False).get_opcodes():
+        if tag == "equal":
+            yield from zip(left[start:end], right[other_start:other_end], strict=True)
+        else:
+            yield from ((step, None) for step in left[start:end])
+            yield from ((None, step) for step in right[other_start:other_end])
 
 
 def _around_changes(lines: list[str], context: int = 3) -> list[str]:

@@ -109,10 +109,8 @@ class _Runner:
             "LC_ALL": "C",
             "TZ": "UTC",
         }
-        address = self.side.url.removeprefix("https://")
-        self.normal = Normaliser(
-            {self.side.url: "<server>", address: "<server>", str(self.folder): "<folder>", str(self.home): "<home>"}
-        )
+        folders = {str(self.folder): "<folder>", str(self.home): "<home>"}
+        self.normal = Normaliser(self.side.addresses | folders)
 
     def step(self, line: str) -> Outcome | None:
         word, _, rest = line.partition(" ")

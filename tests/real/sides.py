@@ -64,6 +64,11 @@ class Side:
             authority = (self.kubeconfig.parent / cluster["certificate-authority"]).read_text()
         self._tls = ssl.create_default_context(cadata=authority)
 
+    @property
+    def addresses(self) -> dict[str, str]:
+        """What the side calls itself, for the normaliser; the cluster's path belongs to its address."""
+        return dict.fromkeys((self.url, self.url.removeprefix("https://"), urlsplit(self.url).netloc), "<server>")
+
     def kubeconfig_for(self, namespace: str) -> str:
         """The side's kubeconfig with another default namespace, its files named in full."""
         config = yaml.safe_load(self.kubeconfig.read_text())

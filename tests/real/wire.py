@@ -57,7 +57,7 @@ class Wire:
         self.side = side
         self.ns = namespace
         self.outcomes: list[Outcome] = []
-        self.normal = Normaliser({side.url: "<server>", side.url.removeprefix("https://"): "<server>"})
+        self.normal = Normaliser(side.addresses)
 
     def path(self, resource: str, group: str = "v1") -> str:
         """The path of a namespaced resource (`configmaps/a`), of the core group unless told (`apps/v1`)."""

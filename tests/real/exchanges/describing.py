@@ -143,17 +143,23 @@ def _operations(paths: dict[str, Any]) -> list[str]:
 
 
 def _undescribed(schema: Any) -> str:
-    """The schema without its prose, which is ours in ours: names, types, formats, list keys and requirements count."""
-    return json.dumps(_without_prose(schema), indent=1, sort_keys=True)
+    """The schema as clients use it: names, types, formats, list keys and requirements.
+
+    Prose is ours in ours; a default is applied by the server and only repeated here, and it is why a reference is
+    wrapped into `allOf`.
+    """
+    return json.dumps(_bare(schema), indent=1, sort_keys=True)
 
 
-def _without_prose(value: Any, inside_properties: bool = False) -> Any:
+def _bare(value: Any, inside_properties: bool = False) -> Any:
     if isinstance(value, list):
-        return [_without_prose(item) for item in value]
+        return [_bare(item) for item in value]
     if not isinstance(value, dict):
         return value
+    if not inside_properties and len(value.get("allOf", ())) == 1:
+        return _bare({**value["allOf"][0], **{key: item for key, item in value.items() if key != "allOf"}})
     return {
-        key: _without_prose(item, key == "properties" and not inside_properties)
+        key: _bare(item, key == "properties" and not inside_properties)
         for key, item in value.items()
-        if inside_properties or key != "description"
+        if inside_properties or key not in ("description", "default")
     }
