@@ -112,6 +112,9 @@ def format_text(template: str, args: list[Any]) -> str:
     return "".join(out)
 
 
+_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
 def _clause(clause: str, value: Any, precision: int) -> str:
     kind = kind_of(value)
     match clause, kind:
@@ -122,7 +125,8 @@ def _clause(clause: str, value: Any, precision: int) -> str:
         case "f", "int" | "uint" | "double":
             return f"{value:.{6 if precision < 0 else precision}f}"
         case "e", "int" | "uint" | "double":
-            return f"{value:.{6 if precision < 0 else precision}e}"
+            digits, _, power = f"{value:.{6 if precision < 0 else precision}e}".partition("e")
+            return f"{digits}×10{power.removeprefix('+').translate(_RAISED)}"
         case "b", "int" | "uint" | "bool":
             return f"{int(value):b}"
         case "o", "int" | "uint":
@@ -153,13 +157,20 @@ def _shown(value: Any) -> str:
         case "bytes":
             return str(value.decode("utf-8", "replace"))
         case "list":
-            return f"[{', '.join(_shown(item) for item in value)}]"
+            return f"[{', '.join(_shown_inside(item) for item in value)}]"
         case "map":
-            return f"{{{', '.join(f'{_shown(key)}: {_shown(value[key])}' for key in sorted(value, key=str))}}}"
+            return f"{{{', '.join(f'{_shown_inside(key)}:{_shown_inside(value[key])}' for key in sorted(value, key=str))}}}"
         case "type":
             return str(value.name)
         case _:
             return str(value)
+
+
+def _shown_inside(value: Any) -> str:
+    """Inside of lists and maps text is quoted, and numbers have six digits after the point."""
+    if isinstance(value, str):
+        return _quote(value)
+    return f"{value:.6f}" if isinstance(value, float) else _shown(value)
 
 
 def _strings() -> None:
