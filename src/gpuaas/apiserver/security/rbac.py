@@ -197,9 +197,18 @@ class _Role(NamedTuple):
         aggregation = obj.get("aggregationRule")
         selectors = None
         if aggregation is not None:
-            parsed = (from_label_selector(selector) for selector in aggregation.get("clusterRoleSelectors") or ())
-            selectors = tuple(selector for selector in parsed if selector is not None)
+            selectors = tuple(_selectors(aggregation.get("clusterRoleSelectors") or ()))
         return cls(parse_rules(obj.get("rules")), obj["metadata"].get("labels") or {}, selectors)
+
+
+def _selectors(objects: Sequence[Mapping[str, Any]]) -> Iterator[LabelSelector]:
+    for obj in objects:
+        try:
+            selector = from_label_selector(obj)
+        except ValueError:
+            continue  # an unreadable one selects nothing; it must not keep other roles from counting
+        if selector is not None:
+            yield selector
 
 
 class _Binding(NamedTuple):

@@ -12,7 +12,7 @@ import msgspec
 from gpuaas.apiserver.security.authn import Authenticator
 from gpuaas.apiserver.security.identity import Asked, User
 from gpuaas.apiserver.security.rbac import Rbac, aggregate
-from gpuaas.base.clock import Clock, SystemClock, rfc3339
+from gpuaas.base.clock import Clock, rfc3339
 from gpuaas.base.errors import BadRequest, Invalid
 from gpuaas.base.fielderrors import FieldError, invalid, required
 
@@ -66,10 +66,10 @@ class _Rules(msgspec.Struct):
 
 
 class Reviews:
-    def __init__(self, rbac: Rbac, authenticator: Authenticator, clock: Clock | None = None) -> None:
+    def __init__(self, rbac: Rbac, authenticator: Authenticator, clock: Clock) -> None:
         self._rbac = rbac
         self._authenticator = authenticator
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._answers: dict[str, Callable[[User, str, Object], Answer]] = {
             "selfsubjectaccessreviews": self._self_access,
             "subjectaccessreviews": self._access,

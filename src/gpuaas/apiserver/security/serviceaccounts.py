@@ -114,7 +114,7 @@ class ServiceAccounts:
         self._ids = ids
         self.issuer = issuer
         self.audiences = tuple(audiences)
-        self._verified: dict[str, _Claims] = {}
+        self._verified: dict[str, tuple[_Claims, User]] = {}
 
     @property
     def key(self) -> SigningKey:
@@ -124,9 +124,10 @@ class ServiceAccounts:
 
     def authenticate(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
         """Who shows this token, for these audiences (default: this server); None if it is none of ours."""
-        claims = self._verified.get(token) or self._verify(token)
-        if claims is None:
+        known = self._verified.get(token) or self._verify(token)
+        if known is None:
             return None
+        claims, user = known
         self._check_times(claims)
         wanted = tuple(audiences or self.audiences)
         shared = tuple(audience for audience in claims.aud if audience in wanted)
@@ -135,7 +136,7 @@ class ServiceAccounts:
                 f"token audiences {quoted_list(claims.aud)} is invalid for the target audiences {quoted_list(wanted)}"
             )
         self._check_objects(claims.kubernetes)
-        return Verified(_user(claims), shared)
+        return Verified(user, shared)
 
     def request(self, namespace: str, account: Object, body: Object) -> dict[str, Any]:
         """Answer a TokenRequest for an account that exists."""
@@ -230,8 +231,8 @@ class ServiceAccounts:
         message = f"{base64url(header)}.{base64url(msgspec.json.encode(claims))}"
         return f"{message}.{base64url(self.key.sign(message.encode()))}"
 
-    def _verify(self, token: str) -> _Claims | None:
-        """The claims, if we signed them; None if the token is somebody else's or none at all."""
+    def _verify(self, token: str) -> tuple[_Claims, User] | None:
+        """What the token says, if we signed it; None if it is somebody else's or none at all."""
         parts = token.split(".")
         if len(parts) != 3:
             return None
@@ -249,8 +250,8 @@ class ServiceAccounts:
             raise InvalidToken("go-jose/go-jose: error in cryptographic primitive")
         if len(self._verified) >= _MAX_CACHED:
             self._verified.clear()
-        self._verified[token] = claims
-        return claims
+        known = self._verified[token] = claims, _user(claims)
+        return known
 
     def _check_times(self, claims: _Claims) -> None:
         now = self._clock.now()
