@@ -2,8 +2,8 @@
 
 The evaluator is fed objects as they change (`follow` a store, or `put` and `remove`) and keeps, for each user it has
 seen, the answers it gave; any change of a role or binding drops them all, which is rare, and rebuilding one is cheap.
-Aggregated cluster roles count as the union of the roles they select, at once; `outdated` names those whose stored
-rules have to be rewritten so that people see the same.
+Aggregated cluster roles count as the union of the roles they select, at once; a controller writes that union into
+their rules so that people see the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,14 +123,6 @@ class Rbac:
             return self._cluster_rules(name, ())
         role = self._roles.get((namespace, name)) if namespace else None
         return role.rules if role else None
-
-    def outdated(self) -> Iterator[tuple[str, tuple[Rule, ...]]]:
-        """Aggregated cluster roles whose stored rules are not what they aggregate, with the right rules."""
-        for (namespace, name), role in self._roles.items():
-            if not namespace and role.selectors is not None:
-                rules = self._cluster_rules(name, ()) or ()
-                if rules != role.rules:
-                    yield name, rules
 
     def _on_events(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -185,7 +185,6 @@ def test_an_aggregated_role_is_the_union_of_the_roles_it_selects_through_all_lev
         '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
         '{APIGroups:[""], Resources:["pods"], Verbs:["get"]}',
     ]
-    assert {name for name, _ in rbac.outdated()} == {"edit", "admin"}
     rbac.put("clusterroles", role("c", rule("watch", "pods"), labels={"to-admin": "true"}))
     assert rbac.authorize(ALICE, asked("watch pods")).allowed
     rbac.remove("clusterroles", "", "a")
@@ -199,13 +198,6 @@ def test_roles_that_aggregate_each_other_end() -> None:
         role("piece", rule("get", "pods"), labels={"to-one": "true"}),
     )
     assert len(rbac.role_rules("ClusterRole", "two", "") or ()) == 1
-
-
-def test_outdated_is_empty_once_the_right_rules_are_stored() -> None:
-    rbac = policy(aggregated("edit", "to-edit"), role("a", rule("get", "pods"), labels={"to-edit": "true"}))
-    assert [name for name, _ in rbac.outdated()] == ["edit"]
-    rbac.put("clusterroles", {**aggregated("edit", "to-edit"), "rules": [rule("get", "pods")]})
-    assert list(rbac.outdated()) == []
 
 
 def test_it_follows_a_store(tmp_path: Path) -> None:
