@@ -13,6 +13,7 @@ from gpuaas.machinery.schema.model import MISSING
 from gpuaas.machinery.schema.valuechecks import (
     Check,
     Path,
+    classes_of,
     enum_check,
     field_of,
     json_kind,
@@ -42,6 +43,14 @@ def compile_check(source: Mapping[str, Any]) -> Check:
     ]
     if len(parts) == 1:
         return parts[0]
+    if len(parts) == 2:
+        first, second = parts
+
+        def check_both(value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
+            first(value, old, path, errors)
+            second(value, old, path, errors)
+
+        return check_both
 
     def check(value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
         for part in parts:
@@ -150,8 +159,12 @@ def _any_of(source: Mapping[str, Any]) -> Check | None:
     choices = [(choice, compile_check(choice)) for choice in source.get("anyOf", ())]
     if not choices:
         return None
+    # A choice that says nothing but its type is decided by that: int-or-string is everywhere.
+    accepted = classes_of([choice["type"] for choice, _ in choices if set(choice) == {"type"}])
 
     def check(value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
+        if value.__class__ in accepted:
+            return
         failures: list[tuple[Mapping[str, Any], list[FieldError]]] = []
         for choice, part in choices:
             found: list[FieldError] = []

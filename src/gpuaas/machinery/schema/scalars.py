@@ -103,6 +103,7 @@ _ELEMENTS: Final = (
 _FRACTION: Final = re.compile(r"[.,]\d+")
 
 
+@lru_cache(maxsize=8_192)
 def parse_time(text: str, layout: str = _SECONDS_LAYOUT) -> datetime:
     """An RFC 3339 time in UTC; raises `Unreadable` with the sentence Go's time.Parse would give."""
     fields: dict[str, str] = {}

@@ -30,8 +30,10 @@ def validate(schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | No
     errors = _run(check, obj, MISSING if old is None else old)
     if has_embedded(schema):
         errors.extend(_check_embedded(schema, obj, ""))
-    if has_list_types(schema) and (old is None or not check_lists(schema, old)):
-        errors.extend(check_lists(schema, obj))
+    if has_list_types(schema):
+        duplicates = check_lists(schema, obj)
+        if duplicates and (old is None or not check_lists(schema, old)):
+            errors.extend(duplicates)
     return errors
 
 
@@ -75,22 +77,31 @@ def has_list_types(schema: Schema) -> bool:
     return known
 
 
+def _with_list_types(schema: Schema) -> dict[str, Schema]:
+    """The fields that lead to a set or a map; remembered."""
+    known: dict[str, Schema] | None = schema.compiled.get("list-fields")
+    if known is None:
+        known = {key: place for key, place in schema.properties.items() if has_list_types(place)}
+        schema.compiled["list-fields"] = known
+    return known
+
+
 def check_lists(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
     """Duplicates in lists that are sets or maps."""
     errors: list[FieldError] = []
-    if not has_list_types(schema):
-        return errors
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
+        fields = _with_list_types(schema)
+        extra = schema.additional if schema.additional is not None and has_list_types(schema.additional) else None
         for key, item in value.items():
-            place = schema.properties.get(key)
+            place = fields.get(key)
             if place is not None:
                 errors.extend(check_lists(place, item, child_path(path, key)))
-            elif schema.additional is not None:
-                errors.extend(check_lists(schema.additional, item, keyed(path, key)))
+            elif extra is not None and key not in schema.properties:
+                errors.extend(check_lists(extra, item, keyed(path, key)))
     elif isinstance(value, list):
         if schema.list_type != "atomic":
             errors.extend(_duplicates(schema, value, path))
-        if schema.items is not None:
+        if schema.items is not None and has_list_types(schema.items):
             for index, item in enumerate(value):
                 errors.extend(check_lists(schema.items, item, child_path(path, index)))
     return errors
@@ -108,6 +119,8 @@ def _duplicates(schema: Schema, items: list[Any], path: str) -> list[FieldError]
         names = items
     errors: list[FieldError] = []
     counts: dict[Any, int] = {}
+    if len(names) < 2:
+        return errors
     for index, name in enumerate(names):
         identity = _identity(name)
         counts[identity] = counts.get(identity, 0) + 1

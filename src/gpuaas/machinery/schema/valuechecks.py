@@ -5,7 +5,7 @@ of the parts of an object are put together is in module keywords.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, invalid, show, too_long, type_invalid
@@ -73,6 +73,21 @@ def types_of(source: Mapping[str, Any]) -> tuple[str, ...]:
     return (source["type"],) if source.get("type") else ()
 
 
+_CLASSES: Final[dict[str, tuple[type, ...]]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def classes_of(types: Sequence[str]) -> frozenset[type]:
+    """The Python types that certainly are of one of the types."""
+    return frozenset(each for name in types for each in _CLASSES.get(name, ()))
+
+
 def format_of(source: Mapping[str, Any]) -> str:
     """The format, if it is one that counts for the type."""
     types = types_of(source)
@@ -87,22 +102,21 @@ def type_check(source: Mapping[str, Any]) -> Check | None:
         return None
     nullable = bool(source.get("nullable"))
     joined = ",".join(types)
+    accepted = classes_of(types)
 
     def wrong(path: Path, wanted: str, found: str, errors: list[FieldError]) -> None:
         name = text_of(path)
         errors.append(type_invalid(field_of(name), found, f'{name} in body must be of type {wanted}: "{found}"'))
 
     def check(value: Any, _old: Any, path: Path, errors: list[FieldError]) -> None:
-        kind = json_kind(value)
-        if kind in types:
+        if value.__class__ in accepted:
             return
+        kind = json_kind(value)
         if value is None:
             if types and not nullable:
                 wrong(path, joined, "null", errors)
             return
-        if (kind == "integer" and "number" in types) or (
-            kind == "number" and "integer" in types and value.is_integer()
-        ):
+        if kind == "number" and "integer" in types and value.is_integer():
             return
         if form and kind not in ("string", "array"):
             wrong(path, form, _NUMBER_FORMATS.get(kind, ""), errors)

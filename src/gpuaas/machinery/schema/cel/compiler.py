@@ -12,6 +12,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuaas.machinery.schema.cel import library_kubernetes, library_text  # noqa: F401  they fill the table
+from gpuaas.machinery.schema.cel.closures import (
+    Run,
+    direct,
+    dispatched,
+    either,
+    equality,
+    field_of,
+    optional_field,
+    presence,
+)
 from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, UNSUPPORTED_PREFIX, Overload, read_time
 from gpuaas.machinery.schema.cel.macros import compile_macro
 from gpuaas.machinery.schema.cel.parser import parse
@@ -30,13 +40,11 @@ from gpuaas.machinery.schema.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
-    DURATION,
     DYN,
     ERROR,
     INT,
     NULL,
     STRING,
-    TIMESTAMP,
     TYPE,
     UINT,
     A,
@@ -50,20 +58,13 @@ from gpuaas.machinery.schema.cel.types import (
 )
 from gpuaas.machinery.schema.cel.values import (
     NO_OVERLOAD,
-    NONE,
     CelError,
-    Opt,
     TypeValue,
     UInt,
-    contains,
-    equal,
-    is_of,
     parse_span,
 )
 from gpuaas.machinery.schema.gopattern import BadPattern, go_regex
 
-# What a compiled part does: given the variables, its value.
-Run = Callable[[dict[str, Any]], Any]
 Typed = tuple[Type, Run]
 
 CONSTANTS: Final = {
@@ -160,12 +161,12 @@ class Compiler:
         through = type_.name == "optional_type"
         inner = type_.params[0] if through else type_
         result, key = self._field(inner, node)
-        absent = _absent_null if inner.fields is not None else _absent_never
+        null_is_absent = inner.fields is not None
         if node.test:
-            return BOOL, _presence(operand, key, absent, through=through)
+            return BOOL, presence(operand, key, null_is_absent=null_is_absent, through=through)
         if node.optional or through:
-            return optional_of(result), _optional_field(operand, key, absent, through=through)
-        return result, _field_of(operand, key, absent)
+            return optional_of(result), optional_field(operand, key, null_is_absent=null_is_absent, through=through)
+        return result, field_of(operand, key, null_is_absent=null_is_absent)
 
     def _field(self, type_: Type, node: Select) -> tuple[Type, str]:
         """The type of a field and its name in the object."""
@@ -239,7 +240,7 @@ class Compiler:
         for type_ in (first_type, second_type):
             if type_ not in (BOOL, DYN, ERROR):
                 return self.no_overload(node.function, (first_type, second_type), node.at)
-        return BOOL, _either(first, second, decisive=node.function == "_||_")
+        return BOOL, either(first, second, decisive=node.function == "_||_")
 
     def _conditional(self, node: Call) -> Typed:
         (asked, condition), (first_type, first), (second_type, second) = (self.compile(arg) for arg in node.args)
@@ -323,10 +324,10 @@ class Compiler:
         runs = [run for _, run in arguments]
         certain = len(fitting) == 1 and not any(type_ in (DYN, ERROR) for type_ in types)
         if name in ("_==_", "_!=_") and len(arguments) == 2:
-            return BOOL, _equality(types, runs, negated=name == "_!=_")
+            return BOOL, equality(types, runs, negated=name == "_!=_")
         if certain:
-            return result, _direct(fitting[0][0].run, runs)
-        return result, _dispatched([each for each, _ in fitting], runs)
+            return result, direct(fitting[0][0].run, runs)
+        return result, dispatched([each for each, _ in fitting], runs)
 
 
 def _is_unsupported(name: str) -> bool:
@@ -340,113 +341,3 @@ def _shown(type_: Type) -> str:
 def _constant(node: Const) -> Typed:
     value = UInt(node.value) if node.type == "uint" else node.value
     return CONSTANTS[node.type], lambda _env: value
-
-
-def _direct(function: Callable[..., Any], runs: list[Run]) -> Run:
-    """A call whose signature is known. Values may still be null where the type does not say so."""
-
-    def call(env: dict[str, Any]) -> Any:
-        values = [run(env) for run in runs]
-        try:
-            return function(*values)
-        except (TypeError, AttributeError):
-            raise CelError(NO_OVERLOAD) from None
-
-    return call
-
-
-def _dispatched(overloads: list[Overload], runs: list[Run]) -> Run:
-    """The types are known only now: take the first signature that fits the values."""
-
-    def call(env: dict[str, Any]) -> Any:
-        values = [run(env) for run in runs]
-        for each in overloads:
-            if all(is_of(type_, value) for type_, value in zip(each.args, values, strict=True)):
-                return each.run(*values)
-        raise CelError(NO_OVERLOAD)
-
-    return call
-
-
-def _equality(types: tuple[Type, ...], runs: list[Run], *, negated: bool) -> Run:
-    first, second = runs
-    kind = next((type_ for type_ in types if type_.list_type in ("set", "map")), None)
-    if kind is not None:
-        return lambda env: _same_members(first(env), second(env)) is not negated
-    if types[0] is types[1] and types[0] in (STRING, INT, BOOL, TIMESTAMP, DURATION):
-        if negated:
-            return lambda env: first(env) != second(env)
-        return lambda env: first(env) == second(env)
-    return lambda env: equal(first(env), second(env)) is not negated
-
-
-def _same_members(first: Any, second: Any) -> bool:
-    """Lists that are sets or maps are equal in any order."""
-    if not (isinstance(first, list) and isinstance(second, list)):
-        return equal(first, second)
-    return len(first) == len(second) and all(contains(second, item) for item in first)
-
-
-def _either(first: Run, second: Run, *, decisive: bool) -> Run:
-    """`||` (decisive: true) and `&&` (decisive: false). An error counts only if the other side decides nothing."""
-
-    def run(env: dict[str, Any]) -> bool:
-        problem: CelError | None = None
-        for side in (first, second):
-            try:
-                value = side(env)
-            except CelError as raised:
-                problem = problem or raised
-                continue
-            if value.__class__ is not bool:
-                problem = problem or CelError(NO_OVERLOAD)
-            elif value is decisive:
-                return decisive
-        if problem is not None:
-            raise problem
-        return not decisive
-
-    return run
-
-
-def _absent_null(value: Any) -> bool:
-    """A field of an object that is null counts as not there."""
-    return value is None
-
-
-def _absent_never(_value: Any) -> bool:
-    return False
-
-
-Absent = Callable[[Any], bool]
-
-
-def _field_of(operand: Run, key: str, absent: Absent) -> Run:
-    def run(env: dict[str, Any]) -> Any:
-        value = operand(env)
-        if value.__class__ is not dict:
-            raise CelError(NO_OVERLOAD)
-        if key not in value or absent(value[key]):
-            raise CelError(f"no such key: {key}")
-        return value[key]
-
-    return run
-
-
-def _presence(operand: Run, key: str, absent: Absent, *, through: bool) -> Run:
-    found = _optional_field(operand, key, absent, through=through)
-    return lambda env: found(env).present
-
-
-def _optional_field(operand: Run, key: str, absent: Absent, *, through: bool) -> Callable[[dict[str, Any]], Opt]:
-    def run(env: dict[str, Any]) -> Opt:
-        value = operand(env)
-        if through:
-            if not value.present:
-                return NONE
-            value = value.value
-        if value.__class__ is not dict:
-            raise CelError(NO_OVERLOAD)
-        return Opt(True, value[key]) if key in value and not absent(value[key]) else NONE
-
-    return run

@@ -7,12 +7,13 @@ With one variable a list gives its items and a map its keys; with two, a list gi
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from gpuaas.machinery.schema.cel.closures import Run
 from gpuaas.machinery.schema.cel.syntax import Macro
 from gpuaas.machinery.schema.cel.types import BOOL, DYN, ERROR, INT, Type, list_of, map_of, optional_of
 from gpuaas.machinery.schema.cel.values import NO_OVERLOAD, NONE, CelError, Opt
 
 if TYPE_CHECKING:
-    from gpuaas.machinery.schema.cel.compiler import Compiler, Run, Typed
+    from gpuaas.machinery.schema.cel.compiler import Compiler, Typed
 
 
 def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
@@ -64,7 +65,7 @@ def _with_variables(compiler: "Compiler", node: Macro, types: tuple[Type, ...]) 
 Loop = Callable[[dict[str, Any]], Iterable[Any]]
 
 
-def _loop(target: "Run", slots: list[str], *, is_pair: bool) -> Loop:
+def _loop(target: Run, slots: list[str], *, is_pair: bool) -> Loop:
     """Steps through the range, setting the variables; gives the element (or the pair) of each step."""
 
     def steps(env: dict[str, Any]) -> Iterable[Any]:
@@ -113,11 +114,11 @@ def _truth(value: Any) -> bool:
     return bool(value)
 
 
-def _holds(condition: "Run | None", env: dict[str, Any]) -> bool:
+def _holds(condition: Run | None, env: dict[str, Any]) -> bool:
     return condition is None or _truth(condition(env))
 
 
-def _quantifier(loop: Loop, body: "Run", *, decisive: bool) -> "Run":
+def _quantifier(loop: Loop, body: Run, *, decisive: bool) -> Run:
     def run(env: dict[str, Any]) -> bool:
         problem: CelError | None = None
         for _ in loop(env):
@@ -133,7 +134,7 @@ def _quantifier(loop: Loop, body: "Run", *, decisive: bool) -> "Run":
     return run
 
 
-def _optional(compiler: "Compiler", node: Macro, type_: Type, target: "Run") -> "Typed":
+def _optional(compiler: "Compiler", node: Macro, type_: Type, target: Run) -> "Typed":
     if type_.name not in ("optional_type", "dyn", "!error!"):
         return compiler.no_overload("hasValue", (type_,), node.at, method=True)
     inner = type_.params[0] if type_.params else DYN
