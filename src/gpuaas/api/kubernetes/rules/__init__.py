@@ -4,36 +4,76 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpuaas.api.kinds import Behaviour
-from gpuaas.api.kubernetes.rules.config import ConfigMap, Secret, ServiceAccount
-from gpuaas.api.kubernetes.rules.jobs import CronJob, Job
+from gpuaas.api.kubernetes.rules import access, config, duties, events, jobs, others, workloads
+from gpuaas.api.kubernetes.rules.definitions import CustomResourceDefinition
 from gpuaas.api.kubernetes.rules.namespaces import Namespace
+from gpuaas.api.kubernetes.rules.nodes import Node
 from gpuaas.api.kubernetes.rules.pods import Pod
+from gpuaas.api.kubernetes.rules.quotas import LimitRange, ResourceQuota
+from gpuaas.api.kubernetes.rules.services import Service
 from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolumeClaim
-from gpuaas.api.kubernetes.rules.workloads import (
-    DaemonSet,
-    Deployment,
-    PodTemplate,
-    ReplicaSet,
-    ReplicationController,
-    StatefulSet,
-)
+
+_PLAIN: Final = others.Plain()
+_WEBHOOKS: Final = others.WebhookConfiguration()
+_POLICY: Final = others.AdmissionPolicy()
+_POLICY_BINDING: Final = others.AdmissionPolicyBinding()
 
 _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
-    ("", "ConfigMap"): ConfigMap(),
+    ("", "ConfigMap"): config.ConfigMap(),
+    ("", "Endpoints"): others.Endpoints(),
+    ("", "Event"): events.CoreEvent(),
+    ("", "LimitRange"): LimitRange(),
     ("", "Namespace"): Namespace(),
+    ("", "Node"): Node(),
     ("", "PersistentVolume"): PersistentVolume(),
     ("", "PersistentVolumeClaim"): PersistentVolumeClaim(),
     ("", "Pod"): Pod(),
-    ("", "PodTemplate"): PodTemplate(),
-    ("", "ReplicationController"): ReplicationController(),
-    ("", "Secret"): Secret(),
-    ("", "ServiceAccount"): ServiceAccount(),
-    ("apps", "DaemonSet"): DaemonSet(),
-    ("apps", "Deployment"): Deployment(),
-    ("apps", "ReplicaSet"): ReplicaSet(),
-    ("apps", "StatefulSet"): StatefulSet(),
-    ("batch", "CronJob"): CronJob(),
-    ("batch", "Job"): Job(),
+    ("", "PodTemplate"): workloads.PodTemplate(),
+    ("", "ReplicationController"): workloads.ReplicationController(),
+    ("", "ResourceQuota"): ResourceQuota(),
+    ("", "Secret"): config.Secret(),
+    ("", "Service"): Service(),
+    ("", "ServiceAccount"): config.ServiceAccount(),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _POLICY,
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _POLICY,
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): CustomResourceDefinition(),
+    ("apiregistration.k8s.io", "APIService"): others.APIService(),
+    ("apps", "ControllerRevision"): _PLAIN,
+    ("apps", "DaemonSet"): workloads.DaemonSet(),
+    ("apps", "Deployment"): workloads.Deployment(),
+    ("apps", "ReplicaSet"): workloads.ReplicaSet(),
+    ("apps", "StatefulSet"): workloads.StatefulSet(),
+    ("autoscaling", "HorizontalPodAutoscaler"): others.HorizontalPodAutoscaler(),
+    ("batch", "CronJob"): jobs.CronJob(),
+    ("batch", "Job"): jobs.Job(),
+    ("certificates.k8s.io", "CertificateSigningRequest"): others.CertificateSigningRequest(),
+    ("coordination.k8s.io", "Lease"): duties.Lease(),
+    ("discovery.k8s.io", "EndpointSlice"): others.EndpointSlice(),
+    ("events.k8s.io", "Event"): events.NewEvent(),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): others.FlowSchema(),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): others.PriorityLevelConfiguration(),
+    ("networking.k8s.io", "IPAddress"): _PLAIN,
+    ("networking.k8s.io", "IngressClass"): others.IngressClass(),
+    ("networking.k8s.io", "NetworkPolicy"): others.NetworkPolicy(),
+    ("networking.k8s.io", "ServiceCIDR"): _PLAIN,
+    ("node.k8s.io", "RuntimeClass"): _PLAIN,
+    ("rbac.authorization.k8s.io", "ClusterRole"): access.ClusterRole(),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.ClusterRoleBinding(),
+    ("rbac.authorization.k8s.io", "Role"): access.Role(),
+    ("rbac.authorization.k8s.io", "RoleBinding"): access.RoleBinding(),
+    ("resource.k8s.io", "ResourceClaim"): others.ResourceClaim(),
+    ("resource.k8s.io", "ResourceClaimTemplate"): others.ResourceClaimTemplate(),
+    ("scheduling.k8s.io", "PriorityClass"): duties.PriorityClass(),
+    ("storage.k8s.io", "CSIDriver"): others.CSIDriver(),
+    ("storage.k8s.io", "CSINode"): _PLAIN,
+    ("storage.k8s.io", "CSIStorageCapacity"): _PLAIN,
+    ("storage.k8s.io", "StorageClass"): others.StorageClass(),
+    ("storage.k8s.io", "VolumeAttachment"): _PLAIN,
+    ("storage.k8s.io", "VolumeAttributesClass"): _PLAIN,
 }
 
 
