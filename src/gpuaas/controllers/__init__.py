@@ -1,35 +1,54 @@
-"""The controllers of one cluster: what kube-controller-manager does, one file for each intent.
+"""The controllers of one cluster: what kube-controller-manager does, one file (or folder) for each intent.
 
-They meet only through objects. `all_controllers` is the list; `runtime.controller.Controllers` runs it.
+They meet only through objects. `all_controllers` makes them; `runtime.controller.Controllers` runs them. Their names
+are those kube-controller-manager knows its own by.
 """
 
+from collections.abc import Container
+
+from gpuaas.controllers.claim_protection import ClaimProtectionController
+from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
 from gpuaas.controllers.cron_jobs import CronJobController
+from gpuaas.controllers.daemon_sets import DaemonSetController
 from gpuaas.controllers.deployments import DeploymentController
+from gpuaas.controllers.disruption import DisruptionController
+from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceController
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.root_ca import RootCaController
+from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
 from gpuaas.controllers.stateful_sets import StatefulSetController
 from gpuaas.controllers.ttl_after_finished import TtlAfterFinishedController
 from gpuaas.runtime.controller import Controller, Deps
 
-KINDS: tuple[type[Controller], ...] = (
+HOUSEKEEPING: tuple[type[Controller], ...] = (
     NamespaceController,
     DefaultServiceAccountController,
+    ServiceAccountTokenController,
     RootCaController,
+    ClusterRoleAggregationController,
     GarbageCollector,
+    ClaimProtectionController,
+    EventTtlController,
+)
+WORKLOADS: tuple[type[Controller], ...] = (
     ReplicaSetController,
     DeploymentController,
     StatefulSetController,
+    DaemonSetController,
     JobController,
     CronJobController,
     TtlAfterFinishedController,
-    EventTtlController,
+    DisruptionController,
+    EndpointSliceController,
+    EndpointsController,
 )
 
 
-def all_controllers(deps: Deps) -> list[Controller]:
-    return [kind(deps) for kind in KINDS]
+def all_controllers(deps: Deps, names: Container[str] | None = None) -> list[Controller]:
+    """Every controller, or only those of the given names."""
+    return [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS) if names is None or kind.name in names]

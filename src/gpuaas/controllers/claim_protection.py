@@ -29,7 +29,7 @@ def _keys(pod: Mapping[str, Any]) -> Iterable[Key]:
 
 
 class ClaimProtectionController(Controller):
-    name = "persistentvolumeclaim-protection"
+    name = "persistentvolumeclaim-protection-controller"
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

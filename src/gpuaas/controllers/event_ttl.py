@@ -22,7 +22,7 @@ def expires_at(event: Mapping[str, Any], now: float) -> float:
 
 
 class EventTtlController(Controller):
-    name = "event-ttl"
+    name = "event-ttl-controller"
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

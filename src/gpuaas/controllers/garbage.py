@@ -104,7 +104,7 @@ def _deletes_dependents(obj: Mapping[str, Any]) -> bool:
 
 
 class GarbageCollector(Controller):
-    name = "garbage-collector"
+    name = "garbage-collector-controller"
     component = "garbage-collector-controller"
     workers = 8
 

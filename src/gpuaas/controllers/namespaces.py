@@ -82,7 +82,7 @@ def decide_conditions(old: Sequence[Object], remains: Remains, now: str) -> list
 
 
 class NamespaceController(Controller):
-    name = "namespace"
+    name = "namespace-controller"
     workers = 4
 
     def __init__(self, deps: Deps) -> None:

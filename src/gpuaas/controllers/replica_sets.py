@@ -96,7 +96,7 @@ def _wanted(replica_set: Mapping[str, Any]) -> int:
 
 
 class ReplicaSetController(Controller):
-    name = "replicaset"
+    name = "replicaset-controller"
     component = "replicaset-controller"
     workers = 5
 

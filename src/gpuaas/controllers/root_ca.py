@@ -19,7 +19,7 @@ def is_right(config_map: Mapping[str, Any], root_ca: str) -> bool:
 
 
 class RootCaController(Controller):
-    name = "root-ca-certificate-publisher"
+    name = "root-ca-certificate-publisher-controller"
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

@@ -24,7 +24,7 @@ def decide(namespace: Mapping[str, Any] | None, account: Mapping[str, Any] | Non
 
 
 class DefaultServiceAccountController(Controller):
-    name = "service-account"
+    name = "serviceaccount-controller"
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

@@ -23,7 +23,7 @@ def expires_at(job: Mapping[str, Any]) -> float | None:
 
 
 class TtlAfterFinishedController(Controller):
-    name = "ttl-after-finished"
+    name = "ttl-after-finished-controller"
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

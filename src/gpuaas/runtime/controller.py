@@ -40,12 +40,23 @@ class Deps:
     events: EventSink
     discovery: Discovery
     root_ca: str = ""  # PEM; published to every namespace as ConfigMap kube-root-ca.crt
+    # (account, secret) -> the token such a secret holds; without it they stay empty
+    secret_token: Callable[[Object, Object], str] | None = None
 
     @classmethod
-    def over(cls, client: Client, clock: Clock, discovery: Discovery, *, root_ca: str = "") -> "Deps":
+    def over(
+        cls,
+        client: Client,
+        clock: Clock,
+        discovery: Discovery,
+        *,
+        root_ca: str = "",
+        secret_token: Callable[[Object, Object], str] | None = None,
+    ) -> "Deps":
         """The usual wiring over one client."""
         informers = Informers(client, clock)
-        return cls(ReadYourWrites(client, informers), informers, clock, EventSink(client, clock), discovery, root_ca)
+        writer = ReadYourWrites(client, informers)
+        return cls(writer, informers, clock, EventSink(client, clock), discovery, root_ca, secret_token)
 
 
 class Controller:

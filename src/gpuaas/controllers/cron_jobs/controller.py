@@ -103,7 +103,7 @@ def job_name(cron_job: Mapping[str, Any], moment: float) -> str:
 
 
 class CronJobController(Controller):
-    name = "cronjob"
+    name = "cronjob-controller"
     component = "cronjob-controller"
     workers = 5
 

@@ -26,7 +26,7 @@ from gpuaas.runtime.writes import merge_diff, namespace_is_ending
 
 
 class DeploymentController(Controller):
-    name = "deployment"
+    name = "deployment-controller"
     component = "deployment-controller"
     workers = 5
 

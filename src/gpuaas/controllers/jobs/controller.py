@@ -32,7 +32,7 @@ _ENDED = (verdict.COMPLETE, verdict.FAILED)
 
 
 class JobController(Controller):
-    name = "job"
+    name = "job-controller"
     component = "job-controller"
     workers = 5
 

@@ -17,7 +17,7 @@ from gpuaas.runtime.writes import namespace_is_ending, write_status
 
 
 class StatefulSetController(Controller):
-    name = "statefulset"
+    name = "statefulset-controller"
     component = "statefulset-controller"
     workers = 5
 
