@@ -68,9 +68,9 @@ class NotOfType(Exception):
         if not self.path:
             self.struct = _type_name(schema)
         self.path.append(key)
-        embedded = schema.properties[key].source.get("x-gpuaas-embedded-in") if key in schema.properties else None
-        if embedded:
-            self.path.append(embedded)
+        place = schema.properties.get(key)
+        if place is not None and place.embedded_in:
+            self.path.append(place.embedded_in)
 
     def __str__(self) -> str:
         if not self.path:
@@ -84,10 +84,9 @@ def _type_name(schema: Schema) -> str:
 
 
 def _go_type(schema: Schema) -> str:
-    """How Go calls the type. Named strings (v1.PullPolicy) are known only where the schema says `x-gpuaas-go-type`."""
-    said = schema.source.get("x-gpuaas-go-type")
-    if said:
-        return str(said)
+    """How Go calls the type. Named strings (v1.PullPolicy) are known only where the schema says so."""
+    if schema.go_type:
+        return schema.go_type
     if schema.name:
         return ".".join(schema.name.split(".")[-2:])
     match schema.type:

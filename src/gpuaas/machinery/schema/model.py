@@ -43,6 +43,8 @@ class Schema:
     # How Go writes the field's zero value: "" keeps what was sent, "drop" leaves 0, "", false, [] and {} out
     # (omitempty), "always" writes it even when absent (a struct or a scalar without omitempty).
     zero: str = ""
+    go_type: str = ""  # how Go calls the type, where its name does not say (v1.PullPolicy)
+    embedded_in: str = ""  # the struct Go embeds that holds the field: part of its path in type errors
     source: Mapping[str, Any] = field(default_factory=dict)  # the OpenAPI it was compiled from, for the other keywords
     # Functions made from this node on first use (decoding, pruning, …), kept by the name of what they do.
     compiled: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -123,3 +125,5 @@ def _place(node: Schema, openapi: Mapping[str, Any]) -> None:
     node.patch_strategy = openapi.get("x-kubernetes-patch-strategy", node.patch_strategy)
     node.patch_key = openapi.get("x-kubernetes-patch-merge-key", node.patch_key)
     node.zero = openapi.get("x-gpuaas-zero", node.zero)
+    node.go_type = openapi.get("x-gpuaas-go-type", node.go_type)
+    node.embedded_in = openapi.get("x-gpuaas-embedded-in", node.embedded_in)
