@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from tests.real.judge import Judge, load, page, render
 
 def main() -> int:
     arguments = _parser().parse_args()
+    # Ended politely, it stops the servers it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         result: int = arguments.command(arguments)
     except (parts.PartMissing, plane.PlaneFailed) as problem:
@@ -78,7 +81,7 @@ def _up(arguments: argparse.Namespace) -> int:
     if (folder / "running.json").exists():
         print(f"# one runs already in {folder}")
         return _env(arguments)
-    controllers = plane.EVERYTHING if arguments.all_controllers else plane.HOUSEKEEPING
+    controllers = plane.EVERYTHING if arguments.all_controllers else plane.CONTROLLERS
     plane.RealControlPlane(folder, controllers, scheduler=arguments.all_controllers).start()
     return _env(arguments)
 

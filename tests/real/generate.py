@@ -155,37 +155,31 @@ class Services(Maker):
         return self.some(options, least)
 
 
-class Deployments(Maker):
-    group, kind, resource = "apps/v1", "Deployment", "deployments"
+class PodTemplates(Maker):
+    """A pod's shape, with its many kinds of lists, in a kind that no controller touches."""
+
+    kind, resource = "PodTemplate", "podtemplates"
     pointers = (
-        "/spec/template/spec/containers/0/image",
-        "/spec/template/spec/containers/0/env/0/value",
-        "/spec/template/spec/containers/1",
-        "/spec/template/metadata/labels/b",
-        "/spec/template/spec/nodeSelector",
-        "/spec/replicas",
+        "/template/spec/containers/0/image",
+        "/template/spec/containers/0/env/0/value",
+        "/template/spec/containers/1",
+        "/template/metadata/labels/b",
+        "/template/spec/nodeSelector",
+        "/template/spec/restartPolicy",
         "/metadata/labels/a",
     )
 
     def whole(self) -> dict[str, Any]:
-        spec = {"replicas": self.chance.randint(0, 3), "selector": {"matchLabels": {"app": "x"}}}
         template = {"metadata": {"labels": {"app": "x", **self.words("b")}}, "spec": self.pod(1)}
-        return {"metadata": self.metadata(), "spec": {**spec, "template": template}}
+        return {"metadata": self.metadata(), "template": template}
 
     def part(self) -> dict[str, Any]:
-        spec: dict[str, Any] = {}
-        if self.odds(0.4):
-            spec["replicas"] = self.chance.choice([0, 1, 2, 5])
-        if self.odds(0.3):
-            spec["strategy"] = self.chance.choice(
-                [{"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}]
-            )
+        template: dict[str, Any] = {}
         if self.odds(0.8):
-            spec["template"] = {"spec": self.pod(0)}
+            template["spec"] = self.pod(0)
         if self.odds(0.6):
-            spec["selector"] = {"matchLabels": {"app": "x"}}
-            spec.setdefault("template", {})["metadata"] = {"labels": {"app": "x", **self.words("bc")}}
-        return {"metadata": self.metadata(), "spec": spec}
+            template["metadata"] = {"labels": {"app": "x", **self.words("bc")}}
+        return {"metadata": self.metadata(), "template": template}
 
     def pod(self, least: int) -> dict[str, Any]:
         pod: dict[str, Any] = {"containers": [self.container(name) for name in self.some(["main", "side"], least)]}
@@ -312,4 +306,4 @@ GIZMOS_DEFINITION: dict[str, Any] = {
         ],
     },
 }
-MAKERS: tuple[type[Maker], ...] = (ConfigMaps, Services, Deployments, Gizmos)
+MAKERS: tuple[type[Maker], ...] = (ConfigMaps, Services, PodTemplates, Gizmos)

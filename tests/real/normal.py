@@ -24,7 +24,7 @@ _SERVICE_ADDRESS = re.compile(r"\b10\.0\.\d{1,3}\.\d{1,3}\b")
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
-        (r"\bey[\w-]{10,}\.ey[\w-]{10,}\.[\w-]{10,}", "<jwt>"),
+        (r"\bey[\w-]{20,}(?:\.[\w-]*)*(?:\.\.\.)?", "<jwt>"),
         (r"-----BEGIN [A-Z ]+-----(?:.|\n)+?-----END [A-Z ]+-----", "<pem>"),
         (r"\bLS0tLS1CRUdJTi[\w+/=]+", "<pem>"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", "<time>"),

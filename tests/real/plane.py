@@ -33,9 +33,9 @@ from tests.real.parts import binary
 # Users of the token file besides the admin: plain people, for RBAC by name and by group.
 USERS = {"admin": ("system:masters",), "alice": ("team-a",), "bob": ("team-b", "auditors")}
 
-# Enough of the controller manager for the API to behave as one, and nothing that starts pods by itself: with the
-# workload controllers off, what is stored is what was written, and two runs are alike.
-HOUSEKEEPING = (
+# The controllers whose work belongs to the API as people know it, and which ours has too. What needs nodes or a network
+# (endpoints, node lifecycle, daemon sets) is left to `EVERYTHING`.
+CONTROLLERS = (
     "namespace-controller",
     "garbage-collector-controller",
     "serviceaccount-controller",
@@ -45,6 +45,12 @@ HOUSEKEEPING = (
     "resourcequota-controller",
     "persistentvolumeclaim-protection-controller",
     "legacy-serviceaccount-token-cleaner-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "ttl-after-finished-controller",
 )
 EVERYTHING = ("*",)
 START_SECONDS = 60.0
@@ -59,7 +65,7 @@ class RealControlPlane:
     """Started by `with`, or by `start` and `stop`; with no folder given it lives in a temporary one."""
 
     folder: Path | None = None
-    controllers: Sequence[str] = HOUSEKEEPING
+    controllers: Sequence[str] = CONTROLLERS
     scheduler: bool = False
     url: str = field(default="", init=False)
     tokens: dict[str, str] = field(default_factory=dict, init=False)

@@ -8,6 +8,7 @@ its kubeconfig and is `$NS`. Lines may begin with a word of ours:
     @until COMMAND      repeat it until it succeeds, compare nothing
     @start NAME COMMAND run it in the background, for instance a watch
     @stop NAME          wait until it says no more, end it, compare what it printed
+    @settled            from here on, let the controllers finish before each step
     @sorted COMMAND     compare its lines in sorted order (what has no promised order)
 
 What the outputs mean is `judge`'s business.
@@ -89,6 +90,7 @@ class _Runner:
     folder: Path
     environment: dict[str, str] = field(init=False)
     normal: Normaliser = field(init=False)
+    settled: bool = False
     background: dict[str, tuple[str, subprocess.Popen[bytes]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,7 +116,12 @@ class _Runner:
 
     def step(self, line: str) -> Outcome | None:
         word, _, rest = line.partition(" ")
+        if self.settled:
+            self.side.settle(self.case.name)
         match word:
+            case "@settled":
+                self.settled = True
+                return None
             case "@quiet":
                 self._shell(rest)
                 return None

@@ -17,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
@@ -28,6 +29,16 @@ import yaml
 from tests.real.plane import RealControlPlane
 
 TIMEOUT_SECONDS = 30.0
+SETTLE_SECONDS = 15.0
+QUIET_SECONDS = 0.4
+WORKLOADS = (
+    ("apis/apps/v1", "deployments"),
+    ("apis/apps/v1", "replicasets"),
+    ("apis/apps/v1", "statefulsets"),
+    ("apis/batch/v1", "cronjobs"),
+    ("apis/batch/v1", "jobs"),
+    ("api/v1", "pods"),
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,19 @@ class Side:
         finally:
             under.close()
             connection.close()
+
+    def settle(self, namespace: str) -> None:
+        """Until the controllers have nothing left to do here: no workload has changed for a while."""
+        seen, since = self._revisions(namespace), time.monotonic()
+        deadline = since + SETTLE_SECONDS
+        while time.monotonic() - since < QUIET_SECONDS and time.monotonic() < deadline:
+            time.sleep(0.05)
+            if (now := self._revisions(namespace)) != seen:
+                seen, since = now, time.monotonic()
+
+    def _revisions(self, namespace: str) -> list[str]:
+        lists = [self.send("GET", f"/{group}/namespaces/{namespace}/{kind}").json() for group, kind in WORKLOADS]
+        return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items", [])]
 
     def close(self) -> None:
         if self._connection is not None:

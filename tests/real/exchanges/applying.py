@@ -11,10 +11,10 @@ def config_map(name: str = "a", **data: str | None) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def deployment(**pod: Any) -> dict[str, Any]:
+def pod_template(**pod: Any) -> dict[str, Any]:
+    """A pod's shape, with all its lists, in a kind no controller touches."""
     template = {"metadata": {"labels": {"app": "x"}}, "spec": pod}
-    spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "d"}, "template": template}
 
 
 @case
@@ -77,24 +77,24 @@ def apply_refused(w: Wire) -> None:
 
 @case
 def apply_lists(w: Wire) -> None:
-    path = w.path("deployments/d", "apps/v1")
+    path = w.path("podtemplates/d")
 
     def container(name: str, **fields: Any) -> dict[str, Any]:
         return {"name": name, "image": "i", **fields}
 
-    w.apply(path, deployment(containers=[container("a", env=[{"name": "A", "value": "1"}])]), "ann")
-    w.apply(path, deployment(containers=[container("b", ports=[{"containerPort": 80}])]), "bob")
-    w.apply(path, deployment(containers=[container("a", env=[{"name": "B", "value": "1"}])]), "cid")
-    w.apply(path, deployment(containers=[container("a", image="other")]), "cid")
-    w.apply(path, deployment(containers=[container("a")]), "ann")
-    w.apply(path, deployment(containers=[]), "bob")
-    w.apply(path, deployment(containers=[{"image": "noname"}]), "bob")
-    w.apply(path, deployment(containers=[container("c"), container("c")]), "bob")
-    w.apply(path, deployment(containers=[container("c", ports=[{"protocol": "UDP"}])]), "bob")
-    w.apply(path, deployment(tolerations=[{"key": "a"}]), "bob")
-    w.apply(path, deployment(tolerations=[{"key": "b"}]), "cid")
-    w.apply(path, deployment(containers=[container("a", resources={"limits": {"cpu": "1000m"}})]), "ann")
-    w.apply(path, deployment(containers=[container("a", resources={"limits": {"cpu": "1"}})]), "cid")
+    w.apply(path, pod_template(containers=[container("a", env=[{"name": "A", "value": "1"}])]), "ann")
+    w.apply(path, pod_template(containers=[container("b", ports=[{"containerPort": 80}])]), "bob")
+    w.apply(path, pod_template(containers=[container("a", env=[{"name": "B", "value": "1"}])]), "cid")
+    w.apply(path, pod_template(containers=[container("a", image="other")]), "cid")
+    w.apply(path, pod_template(containers=[container("a")]), "ann")
+    w.apply(path, pod_template(containers=[]), "bob")
+    w.apply(path, pod_template(containers=[{"image": "noname"}]), "bob")
+    w.apply(path, pod_template(containers=[container("c"), container("c")]), "bob")
+    w.apply(path, pod_template(containers=[container("c", ports=[{"protocol": "UDP"}])]), "bob")
+    w.apply(path, pod_template(tolerations=[{"key": "a"}]), "bob")
+    w.apply(path, pod_template(tolerations=[{"key": "b"}]), "cid")
+    w.apply(path, pod_template(containers=[container("a", resources={"limits": {"cpu": "1000m"}})]), "ann")
+    w.apply(path, pod_template(containers=[container("a", resources={"limits": {"cpu": "1"}})]), "cid")
 
 
 @case
@@ -180,19 +180,19 @@ def json_patches(w: Wire) -> None:
 
 @case
 def strategic_patches(w: Wire) -> None:
-    path = w.path("deployments/d", "apps/v1")
+    path = w.path("podtemplates/d")
     first = {"name": "a", "image": "i", "env": [{"name": "A", "value": "1"}], "ports": [{"containerPort": 80}]}
-    w.post(w.path("deployments", "apps/v1"), deployment(containers=[first], volumes=[{"name": "v", "emptyDir": {}}]))
+    w.post(w.path("podtemplates"), pod_template(containers=[first], volumes=[{"name": "v", "emptyDir": {}}]))
 
     def in_pod(**pod: Any) -> dict[str, Any]:
-        return {"spec": {"template": {"spec": pod}}}
+        return {"template": {"spec": pod}}
 
     for patch in (
         in_pod(containers=[{"name": "a", "env": [{"name": "B", "value": "2"}]}]),
         in_pod(containers=[{"name": "a", "env": [{"name": "A", "$patch": "delete"}]}]),
         in_pod(containers=[{"name": "a", "env": [{"$patch": "replace"}, {"name": "C", "value": "3"}]}]),
         in_pod(containers=[{"name": "b", "image": "j"}]),
-        {"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}}},
+        {"template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}},
         in_pod(containers=[{"name": "a", "ports": [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]}]),
         in_pod(volumes=[{"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "c"}}]),
         in_pod(volumes=[{"name": "v", "$patch": "delete"}]),
@@ -205,16 +205,15 @@ def strategic_patches(w: Wire) -> None:
         in_pod(containers=[{"name": "a", "$patch": "whatever"}]),
         in_pod(containers=[{"image": "nokey"}]),
         in_pod(containers={"name": "a"}),
-        {"spec": {"$patch": "strange"}},
+        {"template": {"$patch": "strange"}},
         {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}},
         {"metadata": {"finalizers": ["example.com/c"]}},
         {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}},
         {"metadata": {"$setElementOrder/finalizers": ["example.com/c", "example.com/b"]}},
         {"metadata": {"finalizers": None}},
-        {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}},
     ):
         w.patch(path, patch, STRATEGIC)
     w.patch(path, "[]", STRATEGIC)
     w.patch(path, "{", STRATEGIC)
-    w.patch(path, {"spec": {"replicas": "x"}}, STRATEGIC)
-    w.patch(path, {"spec": {"replicas": 3}}, JSON)
+    w.patch(path, {"template": {"spec": {"hostNetwork": "x"}}}, STRATEGIC)
+    w.patch(path, {"template": {"spec": {"hostNetwork": True}}}, JSON)

@@ -24,6 +24,7 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 @case
 def status_subresource(w: Wire) -> None:
+    w.settled = True
     path = w.path("deployments", "apps/v1")
     w.post(path, {**deployment("d"), "status": {"replicas": 9}})
     live = w.get(f"{path}/d/status").json()
@@ -48,6 +49,7 @@ def status_subresource(w: Wire) -> None:
 
 @case
 def scale_subresource(w: Wire) -> None:
+    w.settled = True
     path = w.path("deployments", "apps/v1")
     w.prepare("POST", path, deployment("d"))
     scale = w.get(f"{path}/d/scale").json()
@@ -105,6 +107,7 @@ def pod_defaults(w: Wire) -> None:
 @case
 def generation(w: Wire) -> None:
     """The generation counts changes of the wish, not of labels or status."""
+    w.settled = True
     path = w.path("deployments", "apps/v1")
     w.post(path, deployment("d"))
     for patch in ({"metadata": {"labels": {"a": "b"}}}, {"spec": {"replicas": 9}}, {"spec": {"replicas": 9}}):
