@@ -18,6 +18,7 @@ from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.replica_sets import ReplicaSetController
+from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
@@ -33,6 +34,7 @@ HOUSEKEEPING: tuple[type[Controller], ...] = (
     ClusterRoleAggregationController,
     GarbageCollector,
     ClaimProtectionController,
+    ResourceQuotaController,
     EventTtlController,
 )
 WORKLOADS: tuple[type[Controller], ...] = (

@@ -105,16 +105,13 @@ class DisruptionController(Controller):
         self._budgets = self.follow(deps.informers.of(DISRUPTION_BUDGETS))
         self._pods = self.follow(deps.informers.of(PODS), self._concerned)
         self._scaled = {
-            resource.kind: self.follow(deps.informers.of(resource), self._all_in_namespace)
+            resource.kind: self.follow(deps.informers.of(resource), lambda _: ())
             for resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
         }
 
     def _concerned(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         budgets = self._budgets.in_namespace(pod["metadata"].get("namespace") or "")
         return [key_of(budget) for budget in budgets if _selects(budget, pod)]
-
-    def _all_in_namespace(self, owner: Mapping[str, Any]) -> Iterable[Key]:
-        return map(key_of, self._budgets.in_namespace(owner["metadata"].get("namespace") or ""))
 
     async def reconcile(self, key: Key) -> Requeue | None:
         budget = self._budgets.get(*key)

@@ -6,9 +6,10 @@ from typing import Any
 from gpuaas.client.protocol import Object
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import Key, key_of, labels_of
-from gpuaas.runtime.pods import is_finished
+from gpuaas.runtime.pods import condition_of, is_finished
 
 HEADLESS = "service.kubernetes.io/headless"
+TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 Service = Mapping[str, Any]
 Pod = Mapping[str, Any]
@@ -65,6 +66,30 @@ def sets_hostname(service: Service, pod: Pod) -> bool:
 
 def publishes_not_ready(service: Service) -> bool:
     return bool(service["spec"].get("publishNotReadyAddresses"))
+
+
+class TriggerTimes:
+    """For each service, when what changed its endpoints happened: readers measure from it how late news reach them."""
+
+    def __init__(self, services: Informer) -> None:
+        self._last: dict[str, str] = {}
+        services.subscribe(self._forget)
+
+    def next(self, service: Service, pods: Iterable[Pod]) -> str | None:
+        """The newest such moment, once; None when nothing newer has happened."""
+        moments = [service["metadata"]["creationTimestamp"]]
+        for pod in pods:
+            ready = condition_of(pod, "Ready")
+            if ready is not None and ready.get("lastTransitionTime"):
+                moments.append(ready["lastTransitionTime"])
+        newest: str = max(moments)
+        known = self._last.get(service["metadata"]["uid"], "")
+        self._last[service["metadata"]["uid"]] = max(newest, known)
+        return newest if newest > known else None
+
+    def _forget(self, old: Object | None, new: Object | None) -> None:
+        if old is not None and new is None:
+            self._last.pop(old["metadata"]["uid"], None)
 
 
 def _target(port: Mapping[str, Any], pod: Pod) -> int | None:

@@ -10,6 +10,8 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import ENDPOINTS, PODS, SERVICES
 from gpuaas.controllers.endpoints.addresses import (
     HEADLESS,
+    TRIGGER_TIME,
+    TriggerTimes,
     addresses_of,
     has_address,
     is_headless,
@@ -76,6 +78,7 @@ class EndpointsController(Controller):
         self._services = self.follow(deps.informers.of(SERVICES))
         self._pods = self.follow(deps.informers.of(PODS), lambda pod: services_of(self._services, pod), delay=0.05)
         self._endpoints = self.follow(deps.informers.of(ENDPOINTS))
+        self._times = TriggerTimes(self._services)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         service = self._services.get(*key)
@@ -90,20 +93,26 @@ class EndpointsController(Controller):
         subsets = wanted_subsets(service, pods)
         labels = {**labels_of(service), MANAGED_BY: MANAGER} | ({HEADLESS: ""} if is_headless(service) else {})
         if known is None:
-            await self._create(key, labels, subsets)
+            await self._create(key, labels, subsets, self._times.next(service, pods))
         elif (known.get("subsets") or []) != subsets or labels_of(known) != labels:
             stale = {name: None for name in labels_of(known) if name not in labels}
-            metadata = {"resourceVersion": known["metadata"]["resourceVersion"], "labels": {**stale, **labels}}
+            metadata = {
+                "resourceVersion": known["metadata"]["resourceVersion"],
+                "labels": {**stale, **labels},
+                "annotations": {TRIGGER_TIME: self._times.next(service, pods)},
+            }
             patch = {"metadata": metadata, "subsets": subsets or None}
             await self.client.patch(ENDPOINTS, key.name, patch, key.namespace)
         return None
 
-    async def _create(self, key: Key, labels: dict[str, str], subsets: list[Object]) -> None:
+    async def _create(self, key: Key, labels: dict[str, str], subsets: list[Object], moment: str | None) -> None:
         made: Object = {
             "apiVersion": "v1",
             "kind": "Endpoints",
             "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
         }
+        if moment:
+            made["metadata"]["annotations"] = {TRIGGER_TIME: moment}
         if subsets:
             made["subsets"] = subsets
         try:

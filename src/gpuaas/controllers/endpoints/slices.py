@@ -11,6 +11,8 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from gpuaas.controllers.endpoints.addresses import (
     HEADLESS,
+    TRIGGER_TIME,
+    TriggerTimes,
     addresses_of,
     has_address,
     is_headless,
@@ -99,6 +101,7 @@ class EndpointSliceController(Controller):
         self._pods = self.follow(deps.informers.of(PODS), lambda pod: services_of(self._services, pod), delay=0.05)
         self._slices = self.follow(deps.informers.of(ENDPOINT_SLICES), owner_key("Service"))
         self._nodes = self.follow(deps.informers.of(NODES), lambda _: ())
+        self._times = TriggerTimes(self._services)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         service = self._services.get(*key)
@@ -110,7 +113,11 @@ class EndpointSliceController(Controller):
             for one in self._slices.owned_by(uid_of(service))
             if labels_of(one).get(MANAGED_BY) == MANAGER and is_controlled_by(one, service)
         ]
-        await self._write(service, mine, wanted_content(service, pods, self._zones()))
+        content = wanted_content(service, pods, self._zones())
+        same = sorted(map(_ordered, content)) == sorted(_ordered(_content(one)) for one in mine)
+        if same and all(labels_of(one) == slice_labels(service) for one in mine):
+            return None
+        await self._write(service, mine, content, self._times.next(service, pods))
         return None
 
     def _zones(self) -> dict[str, str]:
@@ -119,7 +126,9 @@ class EndpointSliceController(Controller):
             for node in self._nodes.all()
         }
 
-    async def _write(self, service: Object, known: Sequence[Object], wanted: Sequence[Content]) -> None:
+    async def _write(
+        self, service: Object, known: Sequence[Object], wanted: Sequence[Content], moment: str | None
+    ) -> None:
         """Slices that fit are kept, others of the same address type are rewritten, the rest come and go."""
         free = sorted(known, key=lambda one: str(one["metadata"]["name"]))
         missing: list[Content] = []
@@ -130,21 +139,21 @@ class EndpointSliceController(Controller):
                 continue
             free.remove(same)
             if labels_of(same) != slice_labels(service):
-                await self._patch(same, service, content)
+                await self._patch(same, service, content, moment)
         for content in missing:
             spare = next((one for one in free if one["addressType"] == content[0]), None)
             if spare is None:
-                await self._create(service, content)
+                await self._create(service, content, moment)
             else:
                 free.remove(spare)
-                await self._patch(spare, service, content)
+                await self._patch(spare, service, content, moment)
         for one in free:
             with contextlib.suppress(NotFound):
                 await self.client.delete(ENDPOINT_SLICES, one["metadata"]["name"], one["metadata"]["namespace"])
 
-    async def _create(self, service: Object, content: Content) -> None:
+    async def _create(self, service: Object, content: Content, moment: str | None) -> None:
         address_type, ports, endpoints = content
-        made = {
+        made: Object = {
             "apiVersion": ENDPOINT_SLICES.api_version,
             "kind": ENDPOINT_SLICES.kind,
             "metadata": {
@@ -157,17 +166,20 @@ class EndpointSliceController(Controller):
             "endpoints": endpoints,
             "ports": ports,
         }
+        if moment:
+            made["metadata"]["annotations"] = {TRIGGER_TIME: moment}
         try:
             await self.client.create(ENDPOINT_SLICES, made, service["metadata"]["namespace"])
         except ApiError as error:
             if not namespace_is_ending(error):
                 raise
 
-    async def _patch(self, one: Object, service: Object, content: Content) -> None:
+    async def _patch(self, one: Object, service: Object, content: Content, moment: str | None) -> None:
         stale = {key: None for key in labels_of(one) if key not in slice_labels(service)}
         metadata = {
             "resourceVersion": one["metadata"]["resourceVersion"],
             "labels": {**stale, **slice_labels(service)},
+            "annotations": {TRIGGER_TIME: moment},
         }
         patch = {"metadata": metadata, "ports": content[1], "endpoints": content[2]}
         await self.client.patch(ENDPOINT_SLICES, one["metadata"]["name"], patch, one["metadata"]["namespace"])
@@ -175,6 +187,10 @@ class EndpointSliceController(Controller):
 
 def _content(one: Mapping[str, Any]) -> Content:
     return one["addressType"], list(one.get("ports") or ()), list(one.get("endpoints") or ())
+
+
+def _ordered(content: Content) -> bytes:
+    return msgspec.json.encode(content, order="deterministic")
 
 
 def _family(name: str) -> str:
