@@ -97,7 +97,8 @@ def render(difference: Difference, names: tuple[str, str] = ("real", "ours")) ->
     width = max(len(name) for name in names)
     marks = {"- ": names[0], "+ ": names[1], "  ": ""}
     lines = [f"{difference.case}", f"  $ {difference.step}", f"  {difference.part}:"]
-    compared = list(difflib.ndiff(difference.left.splitlines(), difference.right.splitlines()))
+    left, right = difference.left, difference.right
+    compared = list(difflib.ndiff(_lines(left, right), _lines(right, left)))
     shown = _around_changes([line for line in compared if not line.startswith("? ")])
     return "\n".join([*lines, *(f"    {marks[line[:2]]:>{width}} | {line[2:]}" for line in shown)])
 
@@ -123,6 +124,11 @@ def _aligned(left: Sequence[Outcome], right: Sequence[Outcome]) -> Iterable[tupl
         else:
             yield from ((step, None) for step in left[start:end])
             yield from ((None, step) for step in right[other_start:other_end])
+
+
+def _lines(text: str, other: str) -> list[str]:
+    unended = not text.endswith("\n") and other.endswith("\n")
+    return [*text.splitlines(), *(["(no end of line)"] if unended else [])]
 
 
 def _around_changes(lines: list[str], context: int = 3) -> list[str]:

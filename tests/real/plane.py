@@ -33,8 +33,8 @@ from tests.real.parts import binary
 # Users of the token file besides the admin: plain people, for RBAC by name and by group.
 USERS = {"admin": ("system:masters",), "alice": ("team-a",), "bob": ("team-b", "auditors")}
 
-# The controllers whose work belongs to the API as people know it, and which ours has too. What needs nodes or a network
-# (endpoints, node lifecycle, daemon sets) is left to `EVERYTHING`.
+# The controllers whose work belongs to the API as people know it, and which ours has too. What needs machines or a
+# cloud (node lifecycle, volumes, certificates, autoscaling) is left to `EVERYTHING`.
 CONTROLLERS = (
     "namespace-controller",
     "garbage-collector-controller",
@@ -51,6 +51,10 @@ CONTROLLERS = (
     "job-controller",
     "cronjob-controller",
     "ttl-after-finished-controller",
+    "disruption-controller",
+    "daemonset-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
 )
 EVERYTHING = ("*",)
 START_SECONDS = 60.0

@@ -38,6 +38,10 @@ WORKLOADS = (
     ("apis/batch/v1", "cronjobs"),
     ("apis/batch/v1", "jobs"),
     ("api/v1", "pods"),
+    ("api/v1", "endpoints"),
+    ("apis/apps/v1", "daemonsets"),
+    ("apis/discovery.k8s.io/v1", "endpointslices"),
+    ("apis/policy/v1", "poddisruptionbudgets"),
 )
 
 
