@@ -236,10 +236,13 @@ class Version:
     selectable: tuple[str, ...] = ()  # JSON paths offered as field selectors
 
     def definition(self) -> Object:
+        return {**self.said(), "schema": {"openAPIV3Schema": self.schema()}}
+
+    def said(self) -> Object:
+        """The version as the definition has it, but for the schema, which takes the time."""
         version: Object = {"name": self.name, "served": self.served, "storage": self.storage}
         if self.deprecated:
             version |= {"deprecated": True, "deprecationWarning": self.deprecated}
-        version["schema"] = {"openAPIV3Schema": self.schema()}
         subresources: Object = {"status": {}} if self.status else {}
         if self.scale:
             subresources["scale"] = _scale(self.scale)
@@ -275,8 +278,7 @@ class Bundled:
     def storage_version(self) -> str:
         return next(version.name for version in self.versions if version.storage)
 
-    def definition(self) -> Object:
-        """The CustomResourceDefinition, built anew from shared parts."""
+    def names(self) -> Object:
         names: Object = {
             "kind": self.kind,
             "listKind": f"{self.kind}List",
@@ -287,6 +289,10 @@ class Bundled:
             names["shortNames"] = list(self.short_names)
         if self.categories:
             names["categories"] = list(self.categories)
+        return names
+
+    def definition(self) -> Object:
+        """The CustomResourceDefinition, built anew from shared parts."""
         metadata: Object = {"name": self.name}
         if self.annotations:
             metadata["annotations"] = dict(self.annotations)
@@ -296,7 +302,7 @@ class Bundled:
             "metadata": metadata,
             "spec": {
                 "group": self.group,
-                "names": names,
+                "names": self.names(),
                 "scope": "Namespaced" if self.namespaced else "Cluster",
                 "versions": [version.definition() for version in self.versions],
                 "conversion": {"strategy": "None"},

@@ -7,13 +7,14 @@ conversion between versions. Schemas are compiled when first used: most of what 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import gpuaas
+from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
-from gpuaas.machinery.schema.rules import validate_custom
 from gpuaas.machinery.schema.structural import read
 from gpuaas.machinery.tables import AGE
 
@@ -46,6 +47,8 @@ class CustomVersion:
         return decoded.obj, decoded.unknown
 
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+        from gpuaas.machinery.schema.rules import validate_custom  # CEL is loaded with the first custom resource
+
         return validate_custom(self.schema, obj, old)
 
     def empty_status(self) -> Object | None:
@@ -95,6 +98,24 @@ def custom_resource(
         if not said.get("served"):
             resource.versions.pop(said["name"], None)
     return resource if resource.versions else None
+
+
+def bundled_resource(ours: Bundled, schemas: SchemaSet) -> Resource:
+    """A resource we ship, from its types: no schema is built before it is used."""
+    spec = {
+        "group": ours.group,
+        "scope": "Namespaced" if ours.namespaced else "Cluster",
+        "names": ours.names(),
+    }
+    versions = {
+        each.name: CustomVersion(_kind(spec, each.said(), ours.behaviour), each.schema, schemas)
+        for each in ours.versions
+    }
+    resource = Resource(versions, ours.storage_version, convert=ours.convert, custom=True, stamp=gpuaas.__version__)
+    for each in ours.versions:
+        if not each.served:
+            del resource.versions[each.name]
+    return resource
 
 
 def _schema_of(said: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:

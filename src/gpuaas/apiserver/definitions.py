@@ -16,7 +16,7 @@ from gpuaas.api.kinds import Object
 from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
-from gpuaas.apiserver.custom import custom_resource
+from gpuaas.apiserver.custom import bundled_resource, custom_resource
 from gpuaas.apiserver.delete import CRD_CLEANUP, CRD_PREFIX
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
@@ -24,11 +24,10 @@ from gpuaas.base.errors import ApiError
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.protocol import Client, Propagation
 from gpuaas.client.protocol import Resource as Target
-from gpuaas.machinery.schema.definition import check_structural
-from gpuaas.machinery.schema.rules import unevaluated_rules
-from gpuaas.store import Event
+from gpuaas.store import Entry, Event
 
 BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it
+_MARK = BUNDLED.encode()
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
 
 
@@ -42,6 +41,8 @@ class DefinitionVersion(BuiltinVersion):
             return []
         if BUNDLED in (obj["metadata"].get("annotations") or {}) and old is None:
             return []  # checked when the product is built, by its tests
+        from gpuaas.machinery.schema.definition import check_structural  # CEL is loaded with the first definition
+
         versions = (obj.get("spec") or {}).get("versions") or []
         schemas = [(each.get("schema") or {}).get("openAPIV3Schema") for each in versions]
         alike = all(schema == schemas[0] for schema in schemas[1:]) if schemas else True
@@ -59,6 +60,8 @@ def warn_of_unevaluated_rules(op: Operation, obj: Object, old: Mapping[str, Any]
     """A rule with a function we do not have is accepted, and said; its definition works but for that rule."""
     if old is not None and old.get("spec") == obj.get("spec"):
         return
+    from gpuaas.machinery.schema.rules import unevaluated_rules  # CEL is loaded with the first definition
+
     for index, each in enumerate((obj.get("spec") or {}).get("versions") or ()):
         schema = (each.get("schema") or {}).get("openAPIV3Schema")
         if schema and BUNDLED not in (obj["metadata"].get("annotations") or {}):
@@ -76,30 +79,43 @@ class Definitions:
     def start(self) -> None:
         store = self._cluster.store
         self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_unevaluated_rules)
-        known = {entry.obj["metadata"]["name"]: entry for entry in store.list(CRD_PREFIX)}
-        for name, each in self._bundled.items():
-            if name not in known:
-                self._serve(each.definition())
-        for entry in known.values():
-            self._serve(entry.obj)
+        for ours in self._bundled.values():
+            self._cluster.catalogue.add(bundled_resource(ours, self._cluster.schemas))
+        for entry in store.list(CRD_PREFIX):
+            if _MARK not in entry.raw or entry.key.rpartition("/")[2] not in self._bundled:
+                self._serve(entry.obj)
         self._watch = store.watch(CRD_PREFIX, store.revision, on_events=self._changed)
         self._watch.resume()
 
-    async def install(self) -> None:
-        """Writes the definitions we ship that are missing or outdated; users who changed one keep theirs."""
-        await asyncio.gather(*(self._install(each) for each in self._bundled.values()))
+    def install(self) -> None:
+        """Writes the definitions we ship that are missing or outdated, while the server already serves them."""
+        self._spawn(self._install_all())
 
-    async def _install(self, ours: Bundled) -> None:
-        entry = self._cluster.store.latest(f"{CRD_PREFIX}/{ours.name}")
+    async def _install_all(self) -> None:
+        outdated: list[tuple[Object, Entry | None]] = []
+        for ours in self._bundled.values():
+            entry = self._cluster.store.latest(f"{CRD_PREFIX}/{ours.name}")
+            if entry is not None and _MARK not in entry.raw:
+                continue  # a user's own: it stays as it is
+            definition = _stamped(ours)
+            if entry is None or definition["metadata"]["annotations"][BUNDLED].encode() not in entry.raw:
+                outdated.append((definition, entry))
+            else:
+                self._digests[ours.name] = _digest(entry.obj["spec"])
+            await asyncio.sleep(0)  # requests come first
+        await asyncio.gather(*(self._write(definition, entry) for definition, entry in outdated))
+
+    async def _write(self, definition: Object, entry: Entry | None) -> None:
+        # What the store will hold is known beforehand, so that its own event does not look like a change.
+        found = self._cluster.catalogue.find(DEFINITIONS.group, DEFINITIONS.version, DEFINITIONS.plural)
+        assert found is not None
+        fresh, _ = found[1].read(definition)
+        found[1].kind.behaviour.default(fresh)
+        self._digests[definition["metadata"]["name"]] = _digest(fresh["spec"])
         if entry is None:
-            await self._client.create(DEFINITIONS, _stamped(ours.definition()))
-            return
-        found = (entry.obj["metadata"].get("annotations") or {}).get(BUNDLED)
-        if not found:
-            return
-        wanted = _stamped(ours.definition())
-        if found != wanted["metadata"]["annotations"][BUNDLED]:
-            await self._client.update(DEFINITIONS, wanted)
+            await self._client.create(DEFINITIONS, definition)
+        else:
+            await self._client.update(DEFINITIONS, definition)
 
     def stop(self) -> None:
         self._watch.close()
@@ -199,10 +215,10 @@ class Definitions:
             watch.close()
 
 
-def _stamped(definition: Object) -> Object:
-    meta = definition["metadata"]
-    annotations = {**(meta.get("annotations") or {}), BUNDLED: _digest(definition["spec"])}
-    return {**definition, "metadata": {**meta, "annotations": annotations}}
+def _stamped(ours: Bundled) -> Object:
+    definition = ours.definition()
+    annotations = {**(definition["metadata"].get("annotations") or {}), BUNDLED: _digest(definition["spec"])}
+    return {**definition, "metadata": {**definition["metadata"], "annotations": annotations}}
 
 
 def _digest(spec: Mapping[str, Any]) -> str:

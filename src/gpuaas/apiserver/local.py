@@ -41,7 +41,7 @@ class LocalClient:
         options = {key: value for key, value in query.items() if value}
         return Operation(
             self._cluster, found[0], found[1], verb, self._user, namespace if found[0].namespaced else "", name, subresource,
-            options, manager=self._manager,
+            options, manager=self._manager, in_process=True,
         )  # fmt: skip
 
     def _shown(self, op: Operation, outcome: Outcome) -> Object:

@@ -36,6 +36,7 @@ class Operation:
     manager: str = "unknown"
     field_validation: str = "Warn"
     force: bool = False
+    in_process: bool = False  # a part of the server asks, not a client
     body: bytes = b""  # as sent, for what the decoded object no longer shows (duplicate keys)
     warnings: list[str] = field(default_factory=list)
 

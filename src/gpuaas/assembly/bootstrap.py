@@ -35,7 +35,8 @@ async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) 
     missing = [name for name in _FIRST_NAMESPACES if cluster.store.get(f"/namespaces//{name}") is None]
     await asyncio.gather(*(client.create(NAMESPACES, _namespace(name)) for name in missing))
     first = [*(role for _, role in objects()), *_priority_classes(), _service()]
-    await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first), definitions.install())
+    await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first))
+    definitions.install()
 
 
 def _namespace(name: str) -> Object:

@@ -1,0 +1,116 @@
+"""Metadata on its way in: what the server owns, what must agree with the path, and what is wrong with the rest."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.api.kinds import Object
+from gpuaas.api.metadata import validate_metadata
+from gpuaas.apiserver.operation import Operation
+from gpuaas.base.clock import rfc3339
+from gpuaas.base.errors import BadRequest, Conflict, Invalid
+from gpuaas.base.fielderrors import FieldError, required
+
+STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def metadata(obj: Object) -> Object:
+    meta = obj.get("metadata")
+    if meta is None:
+        meta = obj["metadata"] = {}
+    if not isinstance(meta, dict):
+        raise BadRequest("metadata must be an object")
+    return meta
+
+
+def place(op: Operation, meta: Object) -> None:
+    """The namespace of the object is the namespace of the request."""
+    if not op.resource.namespaced:
+        meta.pop("namespace", None)
+        return
+    if meta.setdefault("namespace", op.namespace) != op.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def check_name(op: Operation, meta: Object) -> None:
+    name = meta.setdefault("name", op.name)
+    if name != op.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({op.name})")
+
+
+def new_metadata(op: Operation, meta: Object) -> None:
+    if meta.pop("resourceVersion", "") not in ("", "0"):
+        raise BadRequest("resourceVersion should not be set on objects to be created")
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+        meta.pop(key, None)
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = _generated(op, str(meta["generateName"]))
+    meta["uid"] = op.cluster.ids.uid()
+    meta["creationTimestamp"] = rfc3339(op.cluster.clock.now())
+    if op.hub.behaviour.generation:
+        meta["generation"] = 1
+
+
+def _generated(op: Operation, base: str) -> str:
+    """A free name that begins with `base`: the chance of a clash is small, and taken care of."""
+    for _ in range(8):
+        name = base[:58] + op.cluster.ids.suffix()
+        if op.cluster.store.latest(op.resource.key(op.namespace, name)) is None:
+            return name
+    return name
+
+
+def check_preconditions(op: Operation, meta: Mapping[str, Any], old_meta: Mapping[str, Any]) -> None:
+    uid, revision = meta.get("uid"), meta.get("resourceVersion")
+    if uid and uid != old_meta["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
+        raise Conflict(op.resource.group, op.resource.plural, op.name, why)
+    if not revision and not op.hub.behaviour.unconditional_update and op.verb == "update":
+        raise Invalid(
+            op.resource.group,
+            op.kind.kind,
+            op.name,
+            [
+                FieldError(
+                    "FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+                )
+            ],
+        )
+    if revision and revision != "0" and revision != old_meta["resourceVersion"]:
+        raise Conflict(op.resource.group, op.resource.plural, op.name, STALE)
+
+
+def keep_metadata(meta: Object, old_meta: Mapping[str, Any]) -> None:
+    for key in (
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+        "generateName",
+    ):
+        copy_key(meta, old_meta, key)
+    meta.pop("selfLink", None)
+
+
+def copy_key(target: Object, source: Mapping[str, Any], key: str) -> None:
+    if key in source:
+        target[key] = source[key]
+    else:
+        target.pop(key, None)
+
+
+def status_metadata(op: Operation, meta: Object, old_meta: Mapping[str, Any]) -> Object:
+    """A status write leaves metadata alone: all of it for custom resources, labels and links for built-in ones."""
+    if op.resource.custom:
+        return {**old_meta, **({"managedFields": meta["managedFields"]} if "managedFields" in meta else {})}
+    for key in ("labels", "ownerReferences", "finalizers"):
+        copy_key(meta, old_meta, key)
+    return meta
+
+
+def metadata_errors(op: Operation, obj: Object) -> list[FieldError]:
+    meta = obj["metadata"]
+    if not meta.get("name") and not meta.get("generateName"):
+        return [required("metadata.name", "name or generateName is required")]
+    return validate_metadata(obj, op.resource.namespaced, op.hub.behaviour.name_messages)

@@ -1,0 +1,74 @@
+"""Who owns which field: server-side apply and the tracking of every other write, wired to kinds and versions."""
+
+from gpuaas.api.kinds import Object
+from gpuaas.apiserver.operation import Operation
+from gpuaas.base.errors import Invalid
+from gpuaas.machinery import ssa
+
+_STATUS = ssa.from_paths([("f:status",)])
+_SPEC = ssa.from_paths([("f:spec",)])
+_SPEC_AND_METADATA = ssa.from_paths([("f:spec",), ("f:metadata",)])
+_BY_KIND = {
+    ("", "pods"): ssa.from_paths(
+        [("f:spec",), ("f:metadata", "f:deletionTimestamp"), ("f:metadata", "f:ownerReferences")]
+    ),
+    ("apps", "deployments"): ssa.from_paths([("f:spec",), ("f:metadata", "f:labels")]),
+    ("resource.k8s.io", "resourceclaims"): _SPEC_AND_METADATA,
+}
+
+
+def check_options(op: Operation, *, applies: bool) -> None:
+    """The options of a patch."""
+    force = op.force if op.force or "force" in op.query else None
+    manager = op.query.get("fieldManager", "") if applies and not op.in_process else op.manager
+    problems = ssa.patch_problems(manager, force, applies=applies)
+    if problems:
+        raise Invalid("meta.k8s.io", "PatchOptions", "", problems)
+
+
+def apply(op: Operation, live: Object | None, config: Object) -> Object:
+    """The object after an apply, `live` itself if nothing changes; raises ApplyConflict."""
+    return ssa.apply(
+        live,
+        config,
+        op.manager,
+        op.version.schema,
+        force=op.force,
+        api_version=op.kind.api_version,
+        kind=op.kind.kind,
+        now=op.cluster.clock.now(),
+        subresource=op.subresource,
+        reset_fields=_reset_fields(op),
+        converter=op.converter(),
+        reconcile=op.resource.custom,
+    ).obj
+
+
+def track(op: Operation, old: Object | None, obj: Object) -> Object:
+    """The object (hub version) with managedFields brought up to date. Ownership is spoken of in the request's version."""
+    before = op.resource.from_hub(old, op.version) if old is not None else None
+    after = op.resource.from_hub(obj, op.version)
+    tracked = ssa.track_update(
+        before,
+        after,
+        op.manager,
+        op.version.schema,
+        api_version=op.kind.api_version,
+        now=op.cluster.clock.now(),
+        subresource=op.subresource,
+        reset_fields=_reset_fields(op),
+        converter=op.converter(),
+        reconcile=op.resource.custom,
+    )
+    return ssa.with_managed_fields(obj, tracked["metadata"].get("managedFields"))
+
+
+def _reset_fields(op: Operation) -> ssa.FieldSet:
+    """What a write through this path cannot own, because the server puts it back."""
+    if not op.hub.status:
+        return {}
+    if op.subresource != "status":
+        return _STATUS
+    if op.resource.custom:
+        return _SPEC_AND_METADATA
+    return _BY_KIND.get((op.resource.group, op.resource.plural), _SPEC)
