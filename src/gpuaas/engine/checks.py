@@ -36,6 +36,7 @@ def validate(engine: Engine) -> None:
 
 def fingerprint(engine: Engine) -> object:
     engine.refresh()
+    engine.forest.settle_all()
     return {
         "items": {key: _item_print(item) for key, item in sorted(engine.items.items())},
         "queues": {q.name: _queue_print(q) for t in engine.forest.trees() for q in t.queues},

@@ -87,6 +87,10 @@ class Forest:
         self._settle(tree)
         return tree
 
+    def settle_all(self) -> None:
+        for tree in self.trees():
+            self._settle(tree)
+
     def _settle(self, tree: Tree) -> None:
         if tree.stale and not tree.cyclic:
             settle(tree.root, {q for q in tree.queues if q.inactive is None})

@@ -65,6 +65,9 @@ class Checkpoint:
                 self._keep_all()
 
     def before_cycle(self, trees: list[Tree]) -> None:
+        if self._structure is not None:
+            # Everything is kept already; trees that came to be since belong to the trial.
+            return
         for tree in trees:
             if tree not in self._trees:
                 self._trees[tree] = _TreeMemento(tree)
@@ -102,8 +105,8 @@ class Checkpoint:
             self._keep_tree(engine.forest.queues.get(local.cluster_queue))
 
     def _keep_tree(self, queue: Queue | None) -> None:
-        if queue is not None and queue.tree is not None and queue.tree not in self._trees:
-            self._trees[queue.tree] = _TreeMemento(queue.tree)
+        if queue is not None and queue.tree is not None:
+            self.before_cycle([queue.tree])
 
     def _keep_all(self) -> None:
         if self._structure is not None:

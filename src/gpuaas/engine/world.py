@@ -147,7 +147,7 @@ class World:
         if not self._backoff_over(item):
             queue.pending.hold(item)
             tree.waiting[queue.name] = queue
-            if item.workload.requeue_at is not None:
+            if item.workload.requeue_at is not None and item.workload.requeue_at > self._now:
                 heappush(self._timers, (item.workload.requeue_at, item.key))
             return
         queue.pending.push(item)

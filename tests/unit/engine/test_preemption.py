@@ -130,13 +130,6 @@ def test_reduced_counts_are_searched_by_halving(feasible_up_to: int, asked: list
     assert tried == asked
 
 
-def test_the_halving_search_misses_what_is_feasible_only_above_a_gap() -> None:
-    """Victims make "fits" jump: 9 would do, but 7 does not, so the search never goes there."""
-    feasible = {9, 5, 4}
-    result = largest_feasible(((10, 4),), lambda counts: counts[0] if counts[0] in feasible else None)  # type: ignore[arg-type]
-    assert result == 5
-
-
 def test_a_workload_starts_with_fewer_pods_where_it_says_it_can() -> None:
     lab = Lab(queue("q", 7))
     lab.submit("w", "q", 1, count=10, min_count=4)
