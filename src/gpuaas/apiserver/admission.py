@@ -112,13 +112,12 @@ class Admission:
             self._forbid(op, obj, rules.claim_limit_errors(obj, ranges))
 
     def _service(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-        taken = {
-            address
-            for entry in self._cluster.store.list("/services/")
-            if entry.key != op.resource.key(op.namespace, obj["metadata"].get("name", ""))
-            for address in (entry.obj.get("spec") or {}).get("clusterIPs") or ()
-        }
-        rules.allocate_cluster_ip(obj, old, taken)
+        own = op.resource.key(op.namespace, obj["metadata"].get("name", ""))
+        others = [entry.obj.get("spec") or {} for entry in self._cluster.store.list("/services/") if entry.key != own]
+        addresses = {address for spec in others for address in spec.get("clusterIPs") or ()}
+        ports = {port["nodePort"] for spec in others for port in spec.get("ports") or () if port.get("nodePort")}
+        rules.allocate_cluster_ip(obj, old, addresses)
+        rules.allocate_node_ports(obj, ports)
 
     def _node(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:

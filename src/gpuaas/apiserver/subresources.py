@@ -13,6 +13,7 @@ from gpuaas.apiserver.codec import PATCH_TYPES, decode_body, decode_json, negoti
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.logs import log
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotImplementedHere, UnsupportedMediaType
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Handler = Callable[["Server", Operation, RequestInfo, Request], Answer | Awaitable[Answer]]
 
 _CONNECTS = frozenset({"exec", "attach", "portforward", "proxy"})
-_PARTS = frozenset({"finalize", "ephemeralcontainers", "resize", "approval"})
 
 
 def find(op: Operation) -> Handler | None:
@@ -39,7 +39,7 @@ def find(op: Operation) -> Handler | None:
         return None
     if name in _CONNECTS:
         return connect
-    if name in _PARTS:
+    if name in PARTS:
         return part
     match name:
         case "log":

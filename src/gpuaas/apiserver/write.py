@@ -25,6 +25,7 @@ from gpuaas.apiserver.objectmeta import (
     status_metadata,
 )
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.parts import PARTS
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, UnsupportedMediaType
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.machinery import ssa
@@ -106,6 +107,10 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
     if op.subresource == "status":
         obj = _only_status(op, obj, old)
         rules = behaviour.validate_status_update(obj, old)
+    elif op.subresource in PARTS:
+        merge, check = PARTS[op.subresource]
+        obj = merge(obj, old)
+        rules = behaviour.validate(obj) + check(obj, old)
     else:
         _all_but_status(op, obj, old)
         op.cluster.admission.admit(op, obj, old)

@@ -6,17 +6,15 @@ extends is brought up to date unless it is marked otherwise, as Kubernetes does.
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
-from gpuaas.apiserver.security.bootstrap import objects
+from gpuaas.apiserver.security.bootstrap import objects, reconciled
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Client, Object, Resource
 
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 _FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
-_AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 _PLACES: Mapping[str, Resource] = {
     "ClusterRole": Resource("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole"),
@@ -52,15 +50,10 @@ async def _ensure(cluster: Cluster, client: Client, obj: Object) -> None:
             await client.create(where, obj, meta.get("namespace", ""))
         except AlreadyExists:
             return
-    elif obj.get("rules") and _outdated(found.obj, obj):
-        await client.patch(where, meta["name"], {"rules": obj["rules"]}, meta.get("namespace", ""))
-
-
-def _outdated(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    if (found["metadata"].get("annotations") or {}).get(_AUTOUPDATE) != "true" or found.get("aggregationRule"):
-        return False
-    have = found.get("rules") or []
-    return any(rule not in have for rule in wanted["rules"])
+        return
+    current = reconciled(found.obj, obj) if "rbac" in where.group else None
+    if current is not None:
+        await client.update(where, current, meta.get("namespace", ""))
 
 
 def _priority_classes() -> list[Object]:

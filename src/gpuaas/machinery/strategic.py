@@ -24,9 +24,9 @@ _NOT_KEPT: Final = object()
 
 
 class PatchFailed(ApiError):
-    """A patch that cannot be applied, for which Kubernetes answers 500 without a reason."""
+    """A patch that cannot be applied. Kubernetes answers 500 without a reason; it is the client's mistake."""
 
-    code, reason = 500, ""
+    code, reason = 400, "BadRequest"
 
 
 def apply_strategic_patch(obj: Mapping[str, Any], patch: Any, schema: Schema) -> Map:

@@ -35,9 +35,9 @@ KUBECTL = "kubectl"  # the manager under which kubectl's client-side apply is ta
 
 
 class ApplyFailed(ApiError):
-    """Kubernetes answers a configuration that its schema does not allow with 500 and no reason."""
+    """A configuration its schema does not allow. Kubernetes answers 500 without a reason; it is the client's mistake."""
 
-    code, reason = 500, ""
+    code, reason = 400, "BadRequest"
 
 
 @dataclass(frozen=True, slots=True)

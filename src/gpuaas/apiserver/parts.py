@@ -1,0 +1,74 @@
+"""Writes granted on their own that change one part of an object: finalize, ephemeralcontainers, resize, approval.
+
+Each takes the part from what was sent and everything else from what is there, so that whoever may do the one thing can
+do nothing else.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuaas.api.kinds import Object
+from gpuaas.api.kubernetes.rules.namespaces import finalizer_errors
+from gpuaas.base.fielderrors import FieldError, forbidden
+
+View = Mapping[str, Any]
+Merge = Callable[[Object, View], Object]
+Check = Callable[[View, View], list[FieldError]]
+
+
+def _finalize(obj: Object, old: View) -> Object:
+    finalizers = (obj.get("spec") or {}).get("finalizers") or []
+    spec = {**(old.get("spec") or {}), "finalizers": finalizers}
+    if not finalizers:
+        del spec["finalizers"]
+    return {**old, "metadata": obj["metadata"], "spec": spec}
+
+
+def _ephemeral_containers(obj: Object, old: View) -> Object:
+    spec = {**old["spec"]}
+    if (obj.get("spec") or {}).get("ephemeralContainers"):
+        spec["ephemeralContainers"] = obj["spec"]["ephemeralContainers"]
+    return {**old, "metadata": _versioned(obj, old), "spec": spec}
+
+
+def _resize(obj: Object, old: View) -> Object:
+    wanted = {each["name"]: each for each in (obj.get("spec") or {}).get("containers") or ()}
+    containers = [
+        {**each, "resources": wanted.get(each["name"], each).get("resources", {})} for each in old["spec"]["containers"]
+    ]
+    return {**old, "metadata": _versioned(obj, old), "spec": {**old["spec"], "containers": containers}}
+
+
+def _approval(obj: Object, old: View) -> Object:
+    status = {**(old.get("status") or {})}
+    if (obj.get("status") or {}).get("conditions"):
+        status["conditions"] = obj["status"]["conditions"]
+    return {**old, "metadata": _versioned(obj, old), "status": status}
+
+
+def _versioned(obj: Object, old: View) -> Object:
+    """The old metadata with the new owners of fields."""
+    meta = {**old["metadata"]}
+    if "managedFields" in obj["metadata"]:
+        meta["managedFields"] = obj["metadata"]["managedFields"]
+    return meta
+
+
+def _only_added(obj: View, old: View) -> list[FieldError]:
+    before = (old.get("spec") or {}).get("ephemeralContainers") or []
+    after = {each.get("name"): each for each in (obj.get("spec") or {}).get("ephemeralContainers") or ()}
+    if all(after.get(each["name"]) == each for each in before):
+        return []
+    return [forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be removed or changed")]
+
+
+def _nothing(_obj: View, _old: View) -> list[FieldError]:
+    return []
+
+
+PARTS: Mapping[str, tuple[Merge, Check]] = {
+    "approval": (_approval, _nothing),
+    "ephemeralcontainers": (_ephemeral_containers, _only_added),
+    "finalize": (_finalize, lambda obj, _old: finalizer_errors(obj, indexed=True)),
+    "resize": (_resize, _nothing),
+}
