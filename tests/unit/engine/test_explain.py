@@ -1,0 +1,196 @@
+"""Why a workload waits, in one call: the word, upstream's sentence, the numbers, who holds it, and what would help."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuaas.engine.reasons import Token
+from gpuaas.engine.values import Flavor, LocalQueue, StopPolicy
+
+from .builders import Lab, queue
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """`mine` (4, may borrow 2) shares with `yours` (4), which runs 6."""
+    found = Lab(queue("mine", (4, 2, None), "co", within="LowerPriority"), queue("yours", 4, "co"))
+    found.run("y4", "yours", 4)
+    found.run("y2", "yours", 2, priority=3)
+    return found
+
+
+def test_numbers_say_what_was_asked_owned_used_borrowable_and_who_holds_the_rest(lab: Lab) -> None:
+    lab.run("m1", "mine", 1)
+    lab.submit("w", "mine", 4)
+    lab.settle()
+    why = lab.why("w")
+    assert (why.token, why.position, why.parked) == (Token.WAITING_FOR_QUOTA, 0, True)
+    assert why.message == (
+        "couldn't assign flavors to pod set main: insufficient unused quota for gpu in flavor default, 3 more needed"
+    )
+    (numbers,) = why.numbers
+    assert (numbers.requested, numbers.nominal, numbers.used, numbers.free, numbers.borrowable, numbers.capacity) == (4, 4, 1, 1, 0, 6)
+    assert numbers.missing == 3
+    assert [(h.cluster_queue, h.used, h.nominal) for h in numbers.holders] == [("yours", 6, 4), ("mine", 1, 4)]
+    assert numbers.holders[0].largest == (("ns/y4", 4), ("ns/y2", 2))
+    assert numbers.line() == "default/gpu: asked 4, free 1 (nominal 4, used 1, borrowable 0)"
+
+
+def test_it_says_what_would_admit_it_now(lab: Lab) -> None:
+    lab.submit("w", "mine", 1, count=4)
+    lab.settle()
+    remedies = {r.kind: r for r in lab.why("w").remedies}
+    assert remedies["Quota"].amounts == (("default", "gpu", 2),)
+    assert remedies["Departures"].keys == ("ns/y4",)
+    assert remedies["FewerPods"].number == 2
+    assert "Priority" not in remedies, "it may preempt nobody in another queue"
+
+
+@pytest.mark.parametrize("remedy", ["Quota", "Departures", "FewerPods", "Priority"])
+def test_what_it_says_would_admit_it_does(remedy: str) -> None:
+    lab = Lab(queue("q", 4, within="LowerPriority"))
+    lab.run("low", "q", 1, priority=1)
+    lab.run("high", "q", 3, priority=5)
+    lab.submit("w", "q", 1, count=3)
+    lab.settle()
+    (advice,) = [r for r in lab.why("w").remedies if r.kind == remedy] or [None]
+    if remedy == "FewerPods":
+        assert advice is None, "nothing is free"
+        return
+    assert advice is not None
+    match remedy:
+        case "Quota":
+            lab.tell(queue("q", 4 + advice.amounts[0][2], within="LowerPriority"))
+        case "Departures":
+            lab.finish(*(key.removeprefix("ns/") for key in advice.keys))
+        case "Priority":
+            lab.amend("w", priority=advice.number)
+    lab.settle()
+    assert "w" in lab.running()
+
+
+def test_a_trial_of_the_advice_costs_nothing(lab: Lab) -> None:
+    lab.submit("w", "mine", 4)
+    lab.settle()
+    from gpuaas.engine.changes import Finished
+
+    with lab.engine.what_if() as trial:
+        trial.apply(Finished("ns/y4"))
+        assert [a.key for a in trial.cycle(lab.now).admissions] == ["ns/w"]
+    assert lab.pending() == {"w"}
+
+
+def test_more_than_could_ever_be_had(lab: Lab) -> None:
+    lab.submit("w", "mine", 7)
+    lab.settle()
+    why = lab.why("w")
+    assert why.token is Token.EXCEEDS_MAX_QUOTA
+    assert why.message.endswith("previously considered podsets requests (0) + current podset request (7) > maximum capacity (6)")
+
+
+def test_no_flavor_these_pods_can_use() -> None:
+    lab = Lab(queue("q", {"l4": 4}))
+    lab.tell(Flavor("l4", node_labels=(("gpu", "l4"),)))
+    lab.submit("w", "q", node_selector=(("gpu", "h100"),))
+    lab.submit("v", "q", {"tpu": 1})
+    lab.settle()
+    assert lab.why("w").token is Token.NO_MATCHING_FLAVOR
+    assert lab.why("w").numbers[0].reason == "flavor l4 doesn't match node affinity"
+    assert lab.why("v").message == "couldn't assign flavors to pod set main: resource tpu unavailable in ClusterQueue"
+
+
+def test_the_milder_reason_of_alternative_flavors_counts() -> None:
+    lab = Lab(queue("q", {"l4": 4, "h100": 2}))
+    lab.tell(Flavor("l4", node_labels=(("gpu", "l4"),)))
+    lab.submit("w", "q", 3, node_selector=(("gpu", "h100"),))
+    lab.settle()
+    assert lab.why("w").token is Token.EXCEEDS_MAX_QUOTA, "not NoMatchingFlavor: h100 matches, and is too small"
+
+
+def test_position_counts_who_goes_before_in_the_cluster_queue_and_in_the_own_queue() -> None:
+    lab = Lab(queue("q", 1))
+    lab.tell(LocalQueue("ns", "other", "q"))
+    lab.submit("other1", "other", priority=5)
+    lab.submit("q1", "q")
+    lab.submit("q2", "q")
+    why = lab.why("q2")
+    assert (why.position, why.local_position) == (2, 1)
+    assert why.token is Token.BEHIND_OTHERS and why.message == "It fits now, behind 2 other(s) in its queue"
+
+
+@pytest.mark.parametrize(
+    ("setting", "token", "message"),
+    [
+        ({"stop": StopPolicy.HOLD}, Token.QUEUE_STOPPED, "ClusterQueue q is inactive"),
+        ({"namespaces": None}, Token.NAMESPACE_MISMATCH, "workload namespace doesn't match ClusterQueue selector"),
+    ],
+)
+def test_queues_that_take_nobody(setting: dict[str, object], token: Token, message: str) -> None:
+    lab = Lab(queue("q", 4, **setting))
+    lab.submit("w", "q")
+    lab.settle()
+    assert (lab.why("w").token, lab.why("w").message) == (token, message)
+
+
+@pytest.mark.parametrize(
+    ("local", "message"),
+    [
+        (None, "LocalQueue gone doesn't exist"),
+        (LocalQueue("ns", "gone", "nowhere"), "ClusterQueue nowhere doesn't exist"),
+        (LocalQueue("ns", "gone", "q", StopPolicy.HOLD), "LocalQueue gone is inactive"),
+    ],
+)
+def test_queues_that_are_not_there(local: LocalQueue | None, message: str) -> None:
+    lab = Lab(queue("q", 4))
+    if local is not None:
+        lab.tell(local)
+    lab.submit("w", "gone")
+    lab.settle()
+    assert (lab.why("w").token, lab.why("w").message) == (Token.QUEUE_MISSING, message)
+    lab.tell(LocalQueue("ns", "gone", "q"))
+    lab.settle()
+    assert lab.running() == {"w"}, "and comes in when they are"
+
+
+def test_a_back_off_ends_by_itself() -> None:
+    lab = Lab(queue("q", 4))
+    lab.submit("w", "q", requeue_at=60_000)
+    lab.settle()
+    assert lab.why("w").token is Token.BACKING_OFF
+    assert lab.engine.next_wakeup() == 60_000
+    lab.now = 60_000
+    lab.cycle()
+    assert lab.running() == {"w"} and lab.engine.next_wakeup() is None
+
+
+def test_who_would_have_to_leave_where_preemption_helps() -> None:
+    lab = Lab(queue("q", 4, within="LowerPriority"))
+    lab.run("low", "q", 4)
+    lab.submit("w", "q", 2, priority=2)
+    why = lab.why("w")
+    assert why.token is Token.WAITING_FOR_PREEMPTED
+    assert [(key, rule.value) for key, rule in why.victims] == [("ns/low", "InClusterQueue")]
+
+
+def test_an_admission_says_what_is_borrowed_and_from_which_cohort(lab: Lab) -> None:
+    lab.finish("y4")
+    lab.submit("w", "mine", 6)
+    (admission,) = lab.cycle().admissions
+    assert [(loan.flavor, loan.resource, loan.amount, loan.cohort) for loan in admission.loans] == [("default", "gpu", 2, "co")]
+    assert lab.why("w").state == "Admitted"
+
+
+def test_a_preemption_says_by_whom_why_and_what_it_frees() -> None:
+    lab = Lab(queue("a", 4, "co", reclaim="Any"), queue("b", 0, "co"))
+    lab.run("victim", "b", 3)
+    lab.submit("w", "a", 4, uid="u-1", job_uid="j-1")
+    (victim,) = lab.cycle().preemptions
+    assert victim.frees == (("default", "gpu", 3),)
+    assert victim.message == (
+        "Preempted to accommodate a workload (UID: u-1, JobUID: j-1) due to reclamation within the cohort; "
+        "preemptor path: /co/a; preemptee path: /co/b"
+    )
+
+
+def test_nobody_knows_it() -> None:
+    assert Lab().why("nobody") is None

@@ -1,0 +1,209 @@
+"""A workload's life: admission checks, eviction, back-off, readiness and execution time, step by step in given time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuaas.engine.lifecycle import (
+    CheckStatus,
+    Flag,
+    Life,
+    evict,
+    is_true,
+    release,
+    required_checks,
+    reserve,
+    set_check,
+    sync_checks,
+)
+from gpuaas.engine.supervise import ReadyRules, Step, Surroundings, backoff, next_step
+from gpuaas.engine.values import Check, StopPolicy
+
+SECOND = 1000
+MINUTE = 60 * SECOND
+HERE = Surroundings("ns/w", "lq", "cq")
+CHECKED = replace(HERE, required_checks=frozenset({"prov"}))
+RULES = ReadyRules()
+
+
+def admitted(life: Life = Life(), at: int = 0) -> Life:  # noqa: B008
+    life = reserve(life, "cq", (), at)
+    assert is_true(life.admitted)
+    return life
+
+
+def step(life: Life, now: int, around: Surroundings = HERE, rules: ReadyRules | None = RULES) -> Step:
+    return next_step(life, around, rules, now)
+
+
+def settled(life: Life, now: int, around: Surroundings = HERE, rules: ReadyRules | None = RULES) -> Life:
+    for _ in range(20):
+        found = next_step(life, around, rules, now)
+        if found.life == life:
+            return life
+        life = found.life
+    raise AssertionError("does not settle")
+
+
+def test_without_checks_a_reservation_is_an_admission() -> None:
+    assert reserve(Life(), "cq", (), 7).admitted == Flag(True, "Admitted", "The workload is admitted", 7)
+
+
+def test_a_required_check_that_is_not_listed_yet_holds_admission_back() -> None:
+    life = reserve(Life(), "cq", ("prov",), 0)
+    assert life.admitted is None
+    life = settled(life, 1, CHECKED)
+    assert life.checks == (CheckStatus("prov", since=1),)
+    life = set_check(life, CheckStatus("prov", "Ready"))
+    done = step(life, 9 * SECOND, CHECKED)
+    assert is_true(done.life.admitted)
+    assert done.words == "Admitted by ClusterQueue cq, wait time since reservation was 9s"
+
+
+def test_a_check_that_wants_a_retry_evicts_and_keeps_the_workload_away_as_long_as_it_said() -> None:
+    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
+    life = set_check(life, CheckStatus("prov", "Retry", "no capacity", since=0, requeue_after=90 * SECOND))
+    life = settled(life, 1, CHECKED)
+    assert life.requeue_at == 90 * SECOND
+    assert life.evicted is not None
+    assert life.evicted.message == 'Evicted due to AdmissionCheck in Retry state: "prov" (no capacity)'
+    assert life.checks[0].message == "Reset to Pending after eviction. Previously: Retry"
+    life = release(life, 2)
+    assert life.backing_off
+    assert step(life, 3).again_at == 90 * SECOND
+    life = settled(life, 90 * SECOND, CHECKED)
+    assert life.requeued == Flag(True, "BackoffFinished", "The workload backoff was finished", 90 * SECOND)
+
+
+def test_a_rejected_check_deactivates() -> None:
+    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
+    life = set_check(life, CheckStatus("prov", "Rejected", "quota revoked"))
+    told = step(life, 1, CHECKED)
+    assert (told.event, told.warning) == ("AdmissionCheckRejected", True)
+    life = settled(told.life, 1, CHECKED)
+    assert not life.active
+    assert life.evicted is not None
+    assert life.evicted.reason == "DeactivatedDueToAdmissionCheck"
+    assert life.evicted.message.endswith('AdmissionCheck in Rejected state: "prov" (quota revoked)')
+
+
+def test_which_checks_apply_depends_on_the_flavors_assigned() -> None:
+    checks = (Check("all"), Check("spot", frozenset({"spot"})))
+    flavors = frozenset({"spot", "ondemand"})
+    assert required_checks(checks, None, flavors) == {"all"}
+    assert required_checks(checks, frozenset({"ondemand"}), flavors) == {"all"}
+    assert required_checks(checks, frozenset({"spot"}), flavors) == {"all", "spot"}
+
+
+def test_checks_no_longer_required_are_dropped_and_the_rest_is_listed_by_name() -> None:
+    life = Life(checks=(CheckStatus("z", "Ready"), CheckStatus("old")))
+    assert [c.name for c in sync_checks(life, ("z", "a"), 0).checks] == ["a", "z"]
+
+
+def test_preempted_it_queues_again_at_its_old_place_with_its_quota_given_back_only_on_release() -> None:
+    life = evict(admitted(), "Preempted", "make room", 10, rule="InClusterQueue")
+    assert life.holds_quota and is_true(life.admitted)
+    life = release(life, 12 * SECOND)
+    assert not life.holds_quota and not life.backing_off
+    assert life.executed == 12 * SECOND, "whole seconds admitted, being evicted included"
+    again = reserve(life, "cq", (), 20 * SECOND)
+    assert again.evicted == Flag(False, "QuotaReserved", "Previously: make room", 20 * SECOND)
+    assert again.preempted is not None and not again.preempted.status
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds"), [(1, 60), (2, 120), (3, 240), (4, 480), (5, 960), (6, 1920), (7, 3600), (8, 3600)]
+)
+def test_back_off_doubles_up_to_an_hour(count: int, seconds: int) -> None:
+    assert backoff(count, RULES) == seconds * SECOND
+
+
+def test_pods_that_do_not_become_ready_in_time_send_the_workload_away_and_the_fourth_time_for_good() -> None:
+    rules = replace(RULES, backoff_limit=3)
+    life, now, waits = Life(), 0, []
+    for _ in range(3):
+        life = admitted(replace(life, requeued=None), now)
+        assert step(life, now, rules=rules).again_at == now + 30 * MINUTE
+        now += 30 * MINUTE
+        life = step(life, now, rules=rules).life
+        assert life.evicted is not None and life.evicted.message == "Exceeded the PodsReady timeout ns/w"
+        assert life.requeue_at is not None
+        waits.append((life.requeue_at - now) // SECOND)
+        life = release(life, now)
+        now = life.requeue_at or now
+        life = settled(life, now, rules=rules)
+        assert not life.backing_off
+    assert waits == [60, 120, 240]
+    life = admitted(life, now)
+    life = settled(life, now + 30 * MINUTE, rules=rules)
+    assert not life.active
+    assert life.evicted is not None and life.evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"
+    assert life.requeue_count == 0, "deactivation starts the count anew"
+
+
+def test_pods_lost_later_have_the_recovery_time() -> None:
+    life = replace(admitted(), pods_ready=Flag(False, "WaitForRecovery", since=50 * MINUTE))
+    assert step(life, 60 * MINUTE).again_at == 80 * MINUTE
+    assert step(life, 80 * MINUTE).life.evictions == (("PodsReadyTimeout", "WaitForRecovery", 1),)
+    assert step(life, 80 * MINUTE, rules=replace(RULES, recovery_timeout=None)).again_at is None
+
+
+def test_ready_pods_have_no_deadline() -> None:
+    life = replace(admitted(), pods_ready=Flag(True, "Started"))
+    assert step(life, 10**9) == Step(life)
+
+
+def test_execution_time_counts_admitted_time_of_all_rounds() -> None:
+    life = replace(admitted(Life(max_execution=100 * SECOND, executed=40 * SECOND)), pods_ready=Flag(True, "Started"))
+    assert step(life, 0).again_at == 60 * SECOND
+    over = step(life, 60 * SECOND)
+    assert (over.event, over.words) == ("MaximumExecutionTimeExceeded", "The maximum execution time (100s) exceeded")
+    life = settled(over.life, 60 * SECOND)
+    assert life.evicted is not None and life.evicted.reason == "DeactivatedDueToMaximumExecutionTimeExceeded"
+
+
+@pytest.mark.parametrize(
+    ("stop", "admitted_evicted", "reserved_given_up"),
+    [(StopPolicy.NONE, False, False), (StopPolicy.HOLD, False, True), (StopPolicy.HOLD_AND_DRAIN, True, True), (None, False, True)],
+)
+@pytest.mark.parametrize(("field", "reason"), [("local_stop", "LocalQueueStopped"), ("cluster_stop", "ClusterQueueStopped")])
+def test_stopping_a_queue(
+    field: str, reason: str, stop: StopPolicy | None, admitted_evicted: bool, reserved_given_up: bool
+) -> None:
+    around = replace(CHECKED, **{field: stop})
+    runs = step(replace(admitted(), checks=(CheckStatus("prov", "Ready"),)), 1, around).life
+    assert is_true(runs.evicted) == admitted_evicted
+    if admitted_evicted:
+        assert runs.evicted is not None and runs.evicted.reason == reason
+    waits = reserve(Life(checks=(CheckStatus("prov"),)), "cq", ("prov",), 0)
+    assert is_true(step(waits, 1, around).life.reserved) != reserved_given_up
+
+
+@pytest.mark.parametrize(("field", "reason"), [("local_stop", "LocalQueue"), ("cluster_stop", "ClusterQueue")])
+def test_what_a_stopped_queue_drained_comes_back_when_it_is_started_again(field: str, reason: str) -> None:
+    drained = settled(admitted(), 1, replace(HERE, **{field: StopPolicy.HOLD_AND_DRAIN}))
+    life = release(drained, 2)
+    assert settled(life, 3, replace(HERE, **{field: StopPolicy.HOLD_AND_DRAIN})).backing_off
+    life = settled(life, 4, HERE)
+    assert life.requeued is not None and life.requeued.reason == f"{reason}Restarted"
+
+
+def test_deactivated_by_hand_and_activated_again() -> None:
+    life = settled(replace(admitted(), active=False), 1)
+    assert life.evicted is not None and life.evicted.message == "The workload is deactivated"
+    life = release(life, 2)
+    life = settled(replace(life, active=True), 3)
+    assert life.requeued == Flag(True, "Reactivated", "The workload was reactivated", 3)
+
+
+def test_a_place_still_to_be_chosen_holds_admission_back() -> None:
+    life = reserve(Life(topology_pending=True), "cq", (), 0)
+    assert not is_true(life.admitted)
+    assert is_true(step(replace(life, topology_pending=False), 5).life.admitted)
+
+
+def test_a_finished_workload_is_left_alone() -> None:
+    life = replace(admitted(), finished=True, active=False)
+    assert step(life, 10**9) == Step(life)
