@@ -127,7 +127,7 @@ def _aligned(left: Sequence[Outcome], right: Sequence[Outcome]) -> Iterable[tupl
 
 
 def _lines(text: str, other: str) -> list[str]:
-    unended = not text.endswith("\n") and other.endswith("\n")
+    unended = text != "" and not text.endswith("\n") and other.endswith("\n")
     return [*text.splitlines(), *(["(no end of line)"] if unended else [])]
 
 

@@ -13,13 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 # Names made by a server end in five characters of this alphabet, which has no vowels (so that no words come out).
+# A template's hash is made of the same letters; what is hashed is an implementation's own business.
 GENERATED = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
+HASH = r"[bcdfghjklmnpqrstvwxz2456789]{8,10}"
 
 _UID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _REVISION = re.compile(
     r'(resourceVersion\\*"?: *\\*"|Resource Version: +|resourceVersion=|in record \(|resource version: \d+, current: )(\d+)'
 )
-_SERVICE_ADDRESS = re.compile(r"\b10\.0\.\d{1,3}\.\d{1,3}\b")
+_SERVICE_ADDRESS = re.compile(r"\b10\.96\.\d{1,3}\.\d{1,3}\b")
 
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
@@ -34,7 +36,9 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:(?<=  )|^)(?:\d+[ydhms]){1,2}(?=  |$| \(x)", "<age>"),
         (r'^( +")(?:\d+[ydhms]){1,2}(",?)$', r"\1<age>\2"),
         (r"(?<= over )(?:\d+[ydhms]){1,2}(?=\))", "<age>"),
-        (r"(?<=[a-z0-9][-._])" + GENERATED + r"\b", "<generated>"),
+        (r"(?<=[a-z0-9][-._])" + HASH + r"\b", "<hash>"),
+        (r"(?<=hash: )" + HASH + r"\b|(?<=hash=)" + HASH + r"\b", "<hash>"),
+        (r"(?<=[a-z0-9>][-._])" + GENERATED + r"\b", "<generated>"),
         (r"\b([WEI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", r"\1<log> "),
         (r"(LIVE|MERGED)-\d+", r"\1-<n>"),
         (r"kubectl-edit-\d+", "kubectl-edit-<n>"),

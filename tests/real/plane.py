@@ -174,7 +174,7 @@ class RealControlPlane:
             service_account_key_file=service_account_key,
             service_account_signing_key_file=service_account_key,
             service_account_issuer="https://kubernetes.default.svc.cluster.local",
-            service_cluster_ip_range="10.0.0.0/16",
+            service_cluster_ip_range="10.96.0.0/16",
             enable_priority_and_fairness="false",
             **admission,
         )

@@ -143,5 +143,9 @@ def texts(values: Iterable[object]) -> str:
 
 
 def _short(body: Any) -> str:
-    text = body if isinstance(body, str) else repr(body) if isinstance(body, bytes) else json.dumps(body)
-    return text if len(text) <= 160 else f"{text[:157]}..."
+    """The body as it stands in a step's name: one line, and the same for both sides."""
+    text = (
+        body if isinstance(body, str) else repr(body) if isinstance(body, bytes) else json.dumps(body, sort_keys=True)
+    )
+    line = text.replace("\n", "\\n")
+    return line if len(line) <= 160 else f"{line[:157]}..."
