@@ -35,6 +35,9 @@ def _parser() -> argparse.ArgumentParser:
     build = commands.add_parser("build", help="build the real programs that are not in the cache (needs Go)")
     build.set_defaults(command=_build)
 
+    cached = commands.add_parser("cached", help="succeed when nothing is left to build")
+    cached.set_defaults(command=_cached)
+
     up = commands.add_parser("up", help="start a real control plane and print how to use it")
     up.add_argument("--folder", type=Path, default=_default_folder(), help="where it lives (default: %(default)s)")
     up.add_argument("--all-controllers", action="store_true", help="run every controller and the scheduler")
@@ -74,6 +77,13 @@ def _build(_arguments: argparse.Namespace) -> int:
         parts.build(part)
         print(f"built    {part.path} in {time.monotonic() - started:.0f} s", flush=True)
     return 0
+
+
+def _cached(_arguments: argparse.Namespace) -> int:
+    absent = parts.missing()
+    for part in absent:
+        print(f"not in {parts.cache()}: {part.name} {part.version}")
+    return 1 if absent else 0
 
 
 def _up(arguments: argparse.Namespace) -> int:

@@ -81,8 +81,10 @@ class Side:
 
     @property
     def addresses(self) -> dict[str, str]:
-        """What the side calls itself, for the normaliser; the cluster's path belongs to its address."""
-        return dict.fromkeys((self.url, self.url.removeprefix("https://"), urlsplit(self.url).netloc), "<server>")
+        """What the side calls itself, for the normaliser; a cluster's path below the root belongs to its address."""
+        address = urlsplit(self.url)
+        named = dict.fromkeys((self.url, f"{address.netloc}{address.path}", address.netloc), "<server>")
+        return named | ({address.path: ""} if address.path else {})
 
     def kubeconfig_for(self, namespace: str) -> str:
         """The side's kubeconfig with another default namespace, its files named in full."""

@@ -99,7 +99,9 @@ def openapi_v3_index(w: Wire) -> None:
     w.note("GET /openapi/v3", paths="\n".join(group for group in GROUPS if group in index))
     for group in GROUPS[:3]:
         url = index.get(group, {}).get("serverRelativeURL", "")
-        w.note(f"the address of {group}", shape=url.partition("?hash=")[0], has_hash=str("?hash=" in url))
+        w.note(
+            f"the address of {group}", shape=w.normal.text(url.partition("?hash=")[0]), has_hash=str("?hash=" in url)
+        )
 
 
 @case
