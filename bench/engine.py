@@ -59,7 +59,9 @@ LARGE = (
 RECLAIM = PreemptionPolicy(within_queue=Preemption.LOWER, reclaim=Preemption.ANY)
 
 
-def queue_values(name: str, cohort: str | None, quota: Quota, policy: PreemptionPolicy = PreemptionPolicy()) -> list[Change]:
+def queue_values(
+    name: str, cohort: str | None, quota: Quota, policy: PreemptionPolicy = PreemptionPolicy()
+) -> list[Change]:
     group = ResourceGroup((RESOURCE,), (FlavorQuotas(FLAVOR, ((RESOURCE, quota),)),))
     return [ClusterQueue(name, (group,), cohort=cohort, preemption=policy), LocalQueue("ns", name, name)]
 
@@ -151,7 +153,17 @@ def part_b() -> None:
     table(
         "(b) Kueue's baseline: 5 cohorts × 6 queues, 15,000 workloads, virtual time",
         ("CPU s", "makespan s", "quota alone s", "admissions", "preemptions", "cycles", "Kueue 0.19 here s"),
-        [(f"{seconds:.2f}", f"{makespan / 1000:.1f}", f"{bound / 1000:.1f}", admissions, preemptions, cycles, "278 (424 as shipped)")],
+        [
+            (
+                f"{seconds:.2f}",
+                f"{makespan / 1000:.1f}",
+                f"{bound / 1000:.1f}",
+                admissions,
+                preemptions,
+                cycles,
+                "278 (424 as shipped)",
+            )
+        ],
     )
 
 
@@ -164,6 +176,114 @@ def part_c() -> None:
     )
 
 
+def part_d() -> None:
+    """Every pending workload needs victims: 200 of priority 1 over 2,000 running ones of priority 0, all quota in use."""
+    rows = []
+    for queues in (1, 10, 100):
+        policy = PreemptionPolicy(within_queue=Preemption.LOWER, reclaim=Preemption.LOWER)
+        each = 2000 // queues
+        values = [c for q in range(queues) for c in queue_values(f"q{q}", "co", Quota(each * UNIT), policy)]
+        engine = engine_with(values)
+        one, four = pods(1), pods(4)
+        engine.apply(*(Workload("ns", f"r{i}", f"r{i}", f"q{i % queues}", i, one) for i in range(2000)))
+        now = 10_000
+        while engine.has_heads():
+            engine.cycle(now)
+            now += 1
+        engine.apply(*(Workload("ns", f"p{i}", f"p{i}", f"q{i % queues}", now + i, four, 1) for i in range(200)))
+        gc.collect()
+        started = time.process_time()
+        admitted = preempted = cycles = 0
+        while admitted < 200:
+            now += 1
+            plan = engine.cycle(now)
+            cycles += 1
+            admitted += len(plan.admissions)
+            preempted += len(plan.preemptions)
+            engine.apply(*(Finished(victim.key) for victim in plan.preemptions))
+        seconds = time.process_time() - started
+        rows.append((queues, admitted, preempted, cycles, f"{seconds:.3f}", f"{1000 * seconds / admitted:.2f}"))
+    table(
+        "(d) 200 pending that all need preemption over 2,000 running",
+        ("queues", "admitted", "victims", "cycles", "CPU s", "ms a workload"),
+        rows,
+    )
+
+
+def part_e() -> None:
+    rows = []
+    for number in (10_000, 100_000):
+        gc.collect()
+        tracemalloc.start()
+        shape = pods(1)
+        engine = engine_with(queue_values("q", None, Quota(0)))
+        before = tracemalloc.get_traced_memory()[0]
+        for i in range(number):
+            engine.apply(
+                Workload("ns", f"workload-{i:08}", f"0b1f6f3a-{i:08}-4c5d-8e9f-0a1b2c3d4e5f", "q", i, shape, i % 7)
+            )
+        engine.cycle(number)
+        size = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        rows.append((f"{number:,}", f"{size / 1e6:.1f}", f"{size / number:.0f}"))
+    table("(e) memory of pending workloads, the workload itself included", ("pending", "MB", "bytes each"), rows)
+
+
+def part_growth() -> None:
+    rows = []
+    for queues in (10, 100, 1000, 10_000):
+        total = max(20_000, queues)
+        cohorts = max(1, queues // 10)
+        started = time.process_time()
+        engine = engine_with(
+            [c for q in range(queues) for c in queue_values(f"q{q}", f"c{q % cohorts}", Quota(10**9 * UNIT))]
+        )
+        shape = pods(1)
+        engine.apply(*(Workload("ns", f"w{i}", f"u{i}", f"q{i % queues}", i, shape) for i in range(total)))
+        built = time.process_time() - started
+        started = time.process_time()
+        while engine.has_heads():
+            engine.cycle(total)
+        each = (time.process_time() - started) / total
+        started = time.process_time()
+        for i in range(1000):
+            engine.apply(Workload("ns", f"x{i}", f"x{i}", f"q{i % queues}", total + i, shape))
+            engine.cycle(total + i)
+        alone = (time.process_time() - started) / 1000
+        rows.append((f"{queues:,}", f"{built:.2f}", f"{1e6 * each:.1f}", f"{1e6 * alone:.1f}"))
+    table(
+        "growth with queues (10 to a cohort)",
+        ("queues", "build and submit s", "us an admission", "us for one newcomer and its cycle"),
+        rows,
+    )
+    rows = []
+    for pending in (1_000, 10_000, 100_000, 1_000_000):
+        gc.collect()
+        engine = engine_with(queue_values("q", None, Quota(1 * UNIT)))
+        shapes = [pods(1), pods(1), pods(1)]
+        work = [Workload("ns", f"w{i}", f"u{i}", "q", i, shapes[i % 3], i % 3) for i in range(pending)]
+        gc.freeze()
+        started = time.process_time()
+        engine.apply(*work)
+        submit = (time.process_time() - started) / pending
+        now = pending
+        running = engine.cycle(now).admissions[0].key
+        started = time.process_time()
+        for _ in range(300):
+            now += 1
+            engine.apply(Finished(running))
+            running = engine.cycle(now).admissions[0].key
+            engine.cycle(now)
+        step = (time.process_time() - started) / 300
+        rows.append((f"{pending:,}", f"{1e6 * submit:.1f}", f"{1e6 * step:.0f}"))
+        gc.unfreeze()
+    table(
+        "growth with pending workloads (one queue, room for one)",
+        ("pending", "us to submit", "us: one finishes, the next is admitted, the rest is parked"),
+        rows,
+    )
+
+
 def table(title: str, head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
     cells = [head, *([str(c) for c in row] for row in rows)]
     widths = [max(len(str(row[i])) for row in cells) for i in range(len(head))]
@@ -172,7 +292,14 @@ def table(title: str, head: tuple[str, ...], rows: list[tuple[object, ...]]) -> 
         print("  " + "  ".join(str(c).rjust(w) for c, w in zip(row, widths, strict=True)))
 
 
-PARTS: dict[str, Callable[[], None]] = {"a": part_a, "b": part_b, "c": part_c}
+PARTS: dict[str, Callable[[], None]] = {
+    "a": part_a,
+    "b": part_b,
+    "c": part_c,
+    "d": part_d,
+    "e": part_e,
+    "growth": part_growth,
+}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

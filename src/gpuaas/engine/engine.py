@@ -73,7 +73,7 @@ class Engine(World):
         self.refresh()
         self._end_backoffs(now)
         cycle = Cycle(self.cycles, now, self._grounds, self._refusal, self._blocked)
-        trees = [tree for tree in self.forest.dirty() if not tree.cyclic]
+        trees = self.forest.dirty()
         if self._trials:
             self._trials[-1].before_cycle(trees)
         plan = cycle.run(trees)
@@ -112,7 +112,7 @@ class Engine(World):
     def unsettled(self) -> bool:
         """Whether another cycle could decide anything: something changed since the last look."""
         self.refresh()
-        return any(tree.dirty and tree.ready for tree in self.forest.trees() if not tree.cyclic)
+        return self.forest.unsettled()
 
     def _refusal(self, item: Item, queue: Queue) -> Refusal | None:
         """Why a head is not nominated at all."""

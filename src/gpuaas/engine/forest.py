@@ -22,6 +22,8 @@ class Forest:
         self._flavors = flavors
         self._places = places
         self._trees: list[Tree] = []
+        self._changed: dict[Tree, None] = {}
+        """The trees in which something changed since they were last looked at without effect."""
         self._shape_changed = False
 
     def set_queue(self, spec: ClusterQueue) -> Queue:
@@ -47,10 +49,12 @@ class Forest:
         self._shape_changed = True
 
     def memento(self) -> tuple[object, ...]:
-        return dict(self.queues), dict(self.cohorts), self._trees, self._shape_changed
+        return dict(self.queues), dict(self.cohorts), self._trees, self._shape_changed, dict(self._changed)
 
     def restore(self, memento: tuple[object, ...]) -> None:
-        self.queues, self.cohorts, self._trees, self._shape_changed = memento  # type: ignore[assignment]
+        self.queues, self.cohorts, self._trees, self._shape_changed, changed = memento  # type: ignore[assignment]
+        self._changed.clear()
+        self._changed.update(changed)  # type: ignore[call-overload]
 
     def flavors_changed(self) -> None:
         """Flavors, topologies or nodes changed: what was worked out from them is void."""
@@ -67,10 +71,16 @@ class Forest:
         return self._trees
 
     def dirty(self) -> list[Tree]:
-        found = [tree for tree in self.trees() if tree.dirty]
+        self.trees()
+        found = [tree for tree in self._changed if not tree.cyclic]
         for tree in found:
             self._settle(tree)
         return found
+
+    def unsettled(self) -> bool:
+        """Whether a changed tree may have heads."""
+        self.trees()
+        return any(tree.ready for tree in self._changed if not tree.cyclic)
 
     def wake(self, queue: Queue) -> Tree:
         """Something changed in the queue's tree."""
@@ -100,26 +110,40 @@ class Forest:
 
     def _rebuild(self) -> None:
         self._shape_changed = False
+        self._changed.clear()
         nodes = self._cohort_nodes()
         for queue in self.queues.values():
             parent = nodes.get(queue.spec.cohort) if queue.spec.cohort else None
             queue.parent = parent
             if parent is not None:
                 parent.leaves.append(queue)
-        self._trees = [_tree(queue, queue.inactive is None) for queue in self.queues.values() if queue.parent is None]
+        self._trees = [self._tree(queue) for queue in self.queues.values() if queue.parent is None]
         reached: set[CohortNode] = set()
         for node in nodes.values():
             if node.parent is None:
-                tree = _tree(node, True)
+                tree = self._tree(node)
                 reached.update(tree.cohorts)
                 self._trees.append(tree)
         stranded = [node for node in nodes.values() if node not in reached]
         if stranded:
             queues = [leaf for node in stranded for leaf in node.leaves if isinstance(leaf, Queue)]
-            self._trees.append(Tree(stranded[0], stranded, queues, cyclic=True))
+            self._trees.append(Tree(stranded[0], stranded, queues, True, self._changed))
         for tree in self._trees:
             for queue in tree.queues:
                 queue.tree = tree
+
+    def _tree(self, root: Node) -> Tree:
+        cohorts: list[CohortNode] = []
+        queues: list[Queue] = []
+        todo = [root]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, CohortNode):
+                cohorts.append(node)
+                todo += reversed((*node.children, *node.leaves))
+            elif isinstance(node, Queue):
+                queues.append(node)
+        return Tree(root, cohorts, queues, False, self._changed)
 
     def _cohort_nodes(self) -> dict[str, CohortNode]:
         nodes: dict[str, CohortNode] = {}
@@ -160,19 +184,3 @@ class Forest:
         if not why:
             return None
         return why[0][0], f"Can't admit new workloads: {', '.join(words for _, words in why)}."
-
-
-def _tree(root: Node, _: bool) -> Tree:
-    cohorts: list[CohortNode] = []
-    queues: list[Queue] = []
-
-    def visit(node: Node) -> None:
-        if isinstance(node, CohortNode):
-            cohorts.append(node)
-            for child in (*node.children, *node.leaves):
-                visit(child)
-        elif isinstance(node, Queue):
-            queues.append(node)
-
-    visit(root)
-    return Tree(root, cohorts, queues, cyclic=False)

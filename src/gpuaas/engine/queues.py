@@ -143,9 +143,12 @@ def _victim_rank(item: Item) -> VictimRank:
 class Tree:
     """A root and everything under it: what one decision can touch, and what has to be looked at again together."""
 
-    __slots__ = ("cohorts", "cyclic", "dirty", "evaluated", "queues", "ready", "root", "stale", "waiting")
+    __slots__ = ("_changed", "cohorts", "cyclic", "evaluated", "queues", "ready", "root", "stale", "waiting")
 
-    def __init__(self, root: Node, cohorts: list[CohortNode], queues: list[Queue], cyclic: bool) -> None:
+    def __init__(
+        self, root: Node, cohorts: list[CohortNode], queues: list[Queue], cyclic: bool, changed: dict[Tree, None]
+    ) -> None:
+        self._changed = changed
         self.root = root
         self.cohorts = cohorts
         self.queues = queues
@@ -153,11 +156,22 @@ class Tree:
         """Its cohorts name each other in a circle: nothing in it can be admitted."""
         self.stale = True
         """Quotas or shape changed: subtree quotas have to be recomputed."""
-        self.dirty = True
-        """Something changed since it was last looked at without effect."""
         self.evaluated = 0
         """The cycle in which it was last looked at."""
         self.ready: dict[str, Queue] = {q.name: q for q in queues}
         """Queues that may have a head."""
         self.waiting: dict[str, Queue] = {q.name: q for q in queues}
         """Queues in which a flush may wake something."""
+        self.dirty = True
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something changed since it was last looked at without effect."""
+        return self in self._changed
+
+    @dirty.setter
+    def dirty(self, dirty: bool) -> None:
+        if dirty:
+            self._changed[self] = None
+        else:
+            self._changed.pop(self, None)

@@ -61,11 +61,15 @@ def queue(name: str, limits: Limits | dict[str, Any] = 10, cohort: str | None = 
         more.pop("threshold", None),
     )
     flavors = limits if isinstance(limits, dict) else {"default": limits}
-    rules = Fungibility(more.pop("borrow_stops", True), more.pop("preempt_stops", False), more.pop("preempt_first", False))
+    rules = Fungibility(
+        more.pop("borrow_stops", True), more.pop("preempt_stops", False), more.pop("preempt_first", False)
+    )
     return ClusterQueue(name, groups(flavors), cohort, preemption=policy, fungibility=rules, **more)
 
 
-def cohort(name: str, parent: str | None = None, limits: Limits | dict[str, Any] | None = None, weight: float = 1.0) -> Cohort:
+def cohort(
+    name: str, parent: str | None = None, limits: Limits | dict[str, Any] | None = None, weight: float = 1.0
+) -> Cohort:
     flavors = {} if limits is None else limits if isinstance(limits, dict) else {"default": limits}
     return Cohort(name, parent, groups(flavors), weight)
 

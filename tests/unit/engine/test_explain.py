@@ -29,7 +29,14 @@ def test_numbers_say_what_was_asked_owned_used_borrowable_and_who_holds_the_rest
         "couldn't assign flavors to pod set main: insufficient unused quota for gpu in flavor default, 3 more needed"
     )
     (numbers,) = why.numbers
-    assert (numbers.requested, numbers.nominal, numbers.used, numbers.free, numbers.borrowable, numbers.capacity) == (4, 4, 1, 1, 0, 6)
+    assert (numbers.requested, numbers.nominal, numbers.used, numbers.free, numbers.borrowable, numbers.capacity) == (
+        4,
+        4,
+        1,
+        1,
+        0,
+        6,
+    )
     assert numbers.missing == 3
     assert [(h.cluster_queue, h.used, h.nominal) for h in numbers.holders] == [("yours", 6, 4), ("mine", 1, 4)]
     assert numbers.holders[0].largest == (("ns/y4", 4), ("ns/y2", 2))
@@ -85,7 +92,9 @@ def test_more_than_could_ever_be_had(lab: Lab) -> None:
     lab.settle()
     why = lab.why("w")
     assert why.token is Token.EXCEEDS_MAX_QUOTA
-    assert why.message.endswith("previously considered podsets requests (0) + current podset request (7) > maximum capacity (6)")
+    assert why.message.endswith(
+        "previously considered podsets requests (0) + current podset request (7) > maximum capacity (6)"
+    )
 
 
 def test_no_flavor_these_pods_can_use() -> None:
@@ -176,7 +185,9 @@ def test_an_admission_says_what_is_borrowed_and_from_which_cohort(lab: Lab) -> N
     lab.finish("y4")
     lab.submit("w", "mine", 6)
     (admission,) = lab.cycle().admissions
-    assert [(loan.flavor, loan.resource, loan.amount, loan.cohort) for loan in admission.loans] == [("default", "gpu", 2, "co")]
+    assert [(loan.flavor, loan.resource, loan.amount, loan.cohort) for loan in admission.loans] == [
+        ("default", "gpu", 2, "co")
+    ]
     assert lab.why("w").state == "Admitted"
 
 

@@ -72,7 +72,9 @@ def test_a_head_within_its_own_quota_goes_before_any_share() -> None:
 
 
 def test_the_classical_rules_ignore_weights_and_fair_sharing_ignores_borrow_within_cohort() -> None:
-    classical = Lab(*(queue(n, 0, "co", reclaim="Any", weight=w) for n, w in (("a", 0.0), ("b", 9.0))), cohort("co", None, 2))
+    classical = Lab(
+        *(queue(n, 0, "co", reclaim="Any", weight=w) for n, w in (("a", 0.0), ("b", 9.0))), cohort("co", None, 2)
+    )
     classical.run("a2", "a", 2)
     classical.submit("b2", "b", 2)
     assert preempted(classical.cycle()) == {}

@@ -65,8 +65,16 @@ BOTH_PREEMPT_FIRST = {**BOTH, "preempt_first": True}
         pytest.param("fit 1", "reclaim 0", BOTH_PREEMPT_FIRST, "ondemand!", id="preempting first, if preferred"),
         pytest.param("preempt 0", "fit 0", {"preempt_stops": True}, "spot!", id="preempting may stop the search"),
         pytest.param("preempt 0", "fit 0", {}, "ondemand", id="by default a flavor that fits beats preempting"),
-        pytest.param("no candidates 0", "preempt 1", {**BOTH_PREEMPT_FIRST, "borrow_within": True}, "ondemand!", id="what can be had goes before levels"),
-        pytest.param("no fit", "no candidates 0", {}, "none", id="a flavor that waits is still better than one that never fits"),
+        pytest.param(
+            "no candidates 0",
+            "preempt 1",
+            {**BOTH_PREEMPT_FIRST, "borrow_within": True},
+            "ondemand!",
+            id="what can be had goes before levels",
+        ),
+        pytest.param(
+            "no fit", "no candidates 0", {}, "none", id="a flavor that waits is still better than one that never fits"
+        ),
     ],
 )
 def test_the_flavor_taken(spot: str, ondemand: str, rules: dict[str, bool], chosen: str) -> None:

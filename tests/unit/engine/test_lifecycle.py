@@ -166,9 +166,16 @@ def test_execution_time_counts_admitted_time_of_all_rounds() -> None:
 
 @pytest.mark.parametrize(
     ("stop", "admitted_evicted", "reserved_given_up"),
-    [(StopPolicy.NONE, False, False), (StopPolicy.HOLD, False, True), (StopPolicy.HOLD_AND_DRAIN, True, True), (None, False, True)],
+    [
+        (StopPolicy.NONE, False, False),
+        (StopPolicy.HOLD, False, True),
+        (StopPolicy.HOLD_AND_DRAIN, True, True),
+        (None, False, True),
+    ],
 )
-@pytest.mark.parametrize(("field", "reason"), [("local_stop", "LocalQueueStopped"), ("cluster_stop", "ClusterQueueStopped")])
+@pytest.mark.parametrize(
+    ("field", "reason"), [("local_stop", "LocalQueueStopped"), ("cluster_stop", "ClusterQueueStopped")]
+)
 def test_stopping_a_queue(
     field: str, reason: str, stop: StopPolicy | None, admitted_evicted: bool, reserved_given_up: bool
 ) -> None:

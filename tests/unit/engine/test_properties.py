@@ -57,7 +57,10 @@ def resource_groups(draw: st.DrawFn, owner: str) -> tuple[ResourceGroup, ...]:
     quotas = [
         FlavorQuotas(
             flavor,
-            tuple((r, Quota(draw(small), draw(limit) if has_parent else None, draw(limit) if has_parent else None)) for r in RESOURCES),
+            tuple(
+                (r, Quota(draw(small), draw(limit) if has_parent else None, draw(limit) if has_parent else None))
+                for r in RESOURCES
+            ),
         )
         for flavor in FLAVORS[: draw(st.integers(1, 2))]
     ]
@@ -74,7 +77,10 @@ def cluster_queues(draw: st.DrawFn, name: str) -> ClusterQueue:
         strict=draw(st.booleans()),
         fungibility=Fungibility(draw(st.booleans()), draw(st.booleans()), draw(st.booleans())),
         preemption=PreemptionPolicy(
-            draw(within), reclaim, reclaim is not Preemption.NEVER and draw(st.booleans()), draw(st.none() | st.integers(0, 2))
+            draw(within),
+            reclaim,
+            reclaim is not Preemption.NEVER and draw(st.booleans()),
+            draw(st.none() | st.integers(0, 2)),
         ),
         stop=draw(st.sampled_from([StopPolicy.NONE] * 6 + [StopPolicy.HOLD])),
         weight=draw(st.sampled_from([1.0, 1.0, 2.0, 0.0])),
@@ -133,7 +139,9 @@ class Engines(RuleBasedStateMachine):
     @precondition(lambda self: any(i.reserved and not i.evicted for i in self.engine.items.values()))
     @rule(data=st.data())
     def evict(self, data: st.DataObject) -> None:
-        key = data.draw(st.sampled_from(sorted(k for k, i in self.engine.items.items() if i.reserved and not i.evicted)))
+        key = data.draw(
+            st.sampled_from(sorted(k for k, i in self.engine.items.items() if i.reserved and not i.evicted))
+        )
         self.leaving.append(key)
         self.tell(Evicted(key, "Preempted"))
 
@@ -160,11 +168,15 @@ class Engines(RuleBasedStateMachine):
         assert decisions(plan) == decisions(self.twin.cycle(self.now)), "the same events give the same plan"
         for tree in self.forgetful.forest.trees():
             tree.dirty = True
-        assert decisions(plan)[:2] == decisions(self.forgetful.cycle(self.now))[:2], "what was not looked at did not matter"
+        assert decisions(plan)[:2] == decisions(self.forgetful.cycle(self.now))[:2], (
+            "what was not looked at did not matter"
+        )
         self.leaving += [victim.key for victim in plan.preemptions]
         for admitted in plan.admissions:
             if admitted.cluster_queue in strict:
-                assert [i.key for i in strict[admitted.cluster_queue]] == [admitted.key], "nobody overtakes a strict head"
+                assert [i.key for i in strict[admitted.cluster_queue]] == [admitted.key], (
+                    "nobody overtakes a strict head"
+                )
         assert_not_over_committed(self.engine, before)
 
     @precondition(lambda self: self.engine.items)
@@ -173,7 +185,9 @@ class Engines(RuleBasedStateMachine):
         before = fingerprint(self.engine)
         key = data.draw(st.sampled_from(sorted(self.engine.items)))
         with self.engine.what_if() as trial:
-            for change in data.draw(st.permutations([Finished(key), data.draw(cluster_queues(name)), data.draw(cohorts("left"))])):
+            for change in data.draw(
+                st.permutations([Finished(key), data.draw(cluster_queues(name)), data.draw(cohorts("left"))])
+            ):
                 trial.apply(change)
                 plan = trial.cycle(self.now + 1)
                 trial.apply(*(Released(victim.key) for victim in plan.preemptions))

@@ -71,7 +71,9 @@ def test_05_where_the_search_may_stop_the_current_flavor_wins_over_a_better_one_
         queue("lender", {"first": 4, "second": 0}, "co"),
     )
     workload = lab.workload("low", "q", 4)
-    lab.engine.apply(Reserved(workload, "q", (PodSetAdmission("main", (("gpu", "second"),), (("gpu", 4),), 1),), lab.now))
+    lab.engine.apply(
+        Reserved(workload, "q", (PodSetAdmission("main", (("gpu", "second"),), (("gpu", 4),), 1),), lab.now)
+    )
     lab.submit("w", "q", 4, priority=9)
     assert preempted(lab.cycle()) == {"low": "InClusterQueue"}
 
