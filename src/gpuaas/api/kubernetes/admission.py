@@ -6,9 +6,11 @@ server has one place to look.
 
 from collections.abc import Mapping
 from ipaddress import IPv4Network
+from itertools import chain
 from typing import Any, Final
+from zlib import crc32
 
-from gpuaas.api.kubernetes.limits import apply_limit_ranges, claim_limit_errors
+from gpuaas.api.kubernetes.limits import apply_limit_ranges, claim_limit_errors, fill_in_limits, pod_limit_errors
 from gpuaas.api.kubernetes.quota_usage import charge_quotas, quota_usage
 from gpuaas.api.kubernetes.rules.services import give_cluster_ip, ports_without_node_port, wants_cluster_ip
 from gpuaas.base.errors import Forbidden
@@ -21,6 +23,8 @@ __all__ = [
     "apply_limit_ranges",
     "charge_quotas",
     "claim_limit_errors",
+    "fill_in_limits",
+    "pod_limit_errors",
     "quota_usage",
     "resolve_priority",
     "taint_new_node",
@@ -87,10 +91,16 @@ def use_service_account(pod: Object, account: View, suffix: str) -> None:
 
 
 def allocate_cluster_ip(service: Object, _old: View | None, taken: set[str]) -> None:
-    """The lowest free address, for a service that needs one and has none; what the old object had was kept before."""
+    """A free address, for a service that needs one and has none; what the old object had was kept before.
+
+    Where the search begins is up to the service's uid: who comes after another gets an address of its own, so that
+    nobody reaches it by an address that was remembered for too long.
+    """
     if not wants_cluster_ip(service):
         return
-    for number in range(_FIRST_ADDRESS, SERVICE_NETWORK.num_addresses - 1):
+    numbers = range(_FIRST_ADDRESS, SERVICE_NETWORK.num_addresses - 1)
+    begin = crc32(str(service["metadata"].get("uid", "")).encode()) % len(numbers)
+    for number in chain(numbers[begin:], numbers[:begin]):
         address = str(SERVICE_NETWORK[number])
         if address not in taken:
             give_cluster_ip(service, address)

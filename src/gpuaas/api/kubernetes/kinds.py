@@ -97,9 +97,16 @@ def _core() -> tuple[Kind, ...]:
             namespaced=False,
             short="cs",
             verbs=("get", "list"),
+            deprecated="v1 ComponentStatus is deprecated in v1.19+",
         ),
         core("ConfigMap", "configmaps", (cluster.CONFIG_MAP_COLUMNS, cluster.config_map_row), short="cm"),
-        core("Endpoints", "endpoints", (wiring.ENDPOINTS_COLUMNS, wiring.endpoints_row), short="ep"),
+        core(
+            "Endpoints",
+            "endpoints",
+            (wiring.ENDPOINTS_COLUMNS, wiring.endpoints_row),
+            short="ep",
+            deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        ),
         core("Event", "events", (cluster.EVENT_COLUMNS, cluster.event_row), short="ev", whole_row=True),
         core("LimitRange", "limitranges", _CREATED, short="limits"),
         core(

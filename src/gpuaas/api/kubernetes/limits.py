@@ -16,8 +16,16 @@ def apply_limit_ranges(pod: dict[str, Any], ranges: Sequence[View], *, create: b
     """Fills in defaults when the pod is made, and returns what is out of range, in words. Later nothing is checked."""
     if not create:
         return []
+    fill_in_limits(pod, ranges)
+    return pod_limit_errors(pod, ranges)
+
+
+def fill_in_limits(pod: dict[str, Any], ranges: Sequence[View]) -> None:
     for limit_range in ranges:
         _fill_in(pod, limit_range)
+
+
+def pod_limit_errors(pod: View, ranges: Sequence[View]) -> list[str]:
     return [text for limit_range in ranges for text in _violations(pod, limit_range)]
 
 

@@ -49,7 +49,6 @@ class Service(Behaviour):
             spec["externalTrafficPolicy"] = "Cluster"
         if spec["type"] in _WITH_ADDRESS:
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            _default_families(spec)
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
         status = obj.setdefault("status", {})
@@ -57,6 +56,8 @@ class Service(Behaviour):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"loadBalancer": {}}
+        if obj["spec"]["type"] in _WITH_ADDRESS:
+            _default_families(obj["spec"])
 
     def prepare_update(self, obj: Object, old: View) -> None:
         """What was given out stays, unless the new type has no use for it."""
@@ -71,6 +72,8 @@ class Service(Behaviour):
                 if spec.get(field) == before.get(field):
                     spec.pop(field, None)
         _keep_node_ports(spec, before)
+        if spec["type"] in _WITH_ADDRESS:
+            _default_families(spec)
 
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}

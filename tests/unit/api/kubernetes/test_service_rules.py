@@ -1,0 +1,110 @@
+"""Services: ports, addresses, and what stays when a service changes."""
+
+from typing import Any
+
+import pytest
+from tests.unit.api.kubernetes.rulebook import changed, complaints, made, refused, service
+
+from gpuaas.api.kubernetes.admission import allocate_cluster_ip, allocate_node_ports
+from gpuaas.base.errors import Forbidden
+
+
+def test_a_service_of_one_line_becomes_a_whole_service() -> None:
+    assert made(service())["spec"] == {
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        ({"type": "NodePort"}, {"externalTrafficPolicy": "Cluster"}),
+        ({"type": "LoadBalancer"}, {"externalTrafficPolicy": "Cluster", "allocateLoadBalancerNodePorts": True}),
+        ({"clusterIP": "None", "selector": {"a": "b"}}, {"clusterIPs": ["None"], "ipFamilyPolicy": "SingleStack"}),
+        ({"clusterIP": "None"}, {"clusterIPs": ["None"], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}),
+        ({"type": "ExternalName", "externalName": "a.b"}, {"ipFamilies": None, "internalTrafficPolicy": None}),
+        ({"sessionAffinity": "ClientIP"}, {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}}),
+    ],
+)  # fmt: skip
+def test_defaults(spec: dict[str, Any], kept: dict[str, Any]) -> None:
+    obj = made(service(**spec))
+    assert {field: obj["spec"].get(field) for field in kept} == kept
+    assert refused(service(**spec)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        ({"ports": []}, "spec.ports: Required value"),
+        ({"ports": [{"port": 0}]}, "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive"),
+        ({"ports": [{"port": 80}, {"port": 81}]}, "spec.ports[0].name: Required value"),
+        ({"ports": [{"port": 80, "nodePort": 30000}]}, "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"),
+        ({"type": "Cloud"}, 'spec.type: Unsupported value: "Cloud": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"'),
+        ({"type": "NodePort", "clusterIP": "None"}, "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services"),
+        ({"type": "ExternalName"}, "spec.externalName: Required value"),
+        ({"clusterIP": "x"}, 'spec.clusterIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'),
+        ({"externalIPs": ["127.0.0.1"]}, 'spec.externalIPs[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'),
+        ({"externalTrafficPolicy": "Local"}, 'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services'),
+    ],
+)  # fmt: skip
+def test_what_is_refused(spec: dict[str, Any], error: str) -> None:
+    assert error in refused(service(**spec))
+
+
+def test_an_address_once_given_stays() -> None:
+    placed = service(clusterIP="10.96.0.9")
+    obj, errors = changed(placed, {"spec": {"clusterIP": None, "clusterIPs": None}})
+    assert (obj["spec"]["clusterIP"], obj["spec"]["clusterIPs"], errors) == ("10.96.0.9", ["10.96.0.9"], [])
+    assert complaints(placed, {"spec": {"clusterIP": "10.96.0.10"}}) == [
+        'spec.clusterIPs[0]: Invalid value: ["10.96.0.10"]: may not change once set'
+    ]
+
+
+def test_a_service_that_becomes_a_name_gives_its_address_back() -> None:
+    patch = {"spec": {"type": "ExternalName", "externalName": "a.b"}}
+    obj, errors = changed(service(clusterIP="10.96.0.9"), patch)
+    assert errors == []
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy"} & set(obj["spec"])
+
+
+def test_node_ports_stay_with_the_name_of_their_port() -> None:
+    ports = [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81, "nodePort": 30081}]
+    patch = {"spec": {"ports": [{"name": "b", "port": 82}, {"name": "c", "port": 83}]}}
+    obj, _ = changed(service(type="NodePort", ports=ports), patch)
+    assert [port.get("nodePort") for port in obj["spec"]["ports"]] == [30081, None]
+
+
+def test_a_service_that_is_no_longer_outside_loses_its_node_ports() -> None:
+    ports = [{"port": 80, "nodePort": 30080}]
+    obj, errors = changed(service(type="NodePort", ports=ports), {"spec": {"type": "ClusterIP"}})
+    assert errors == []
+    assert "nodePort" not in obj["spec"]["ports"][0]
+    assert "externalTrafficPolicy" not in obj["spec"]
+
+
+def test_the_last_free_address_is_found() -> None:
+    obj = made(service())
+    taken = {f"10.96.{high}.{low}" for high in range(256) for low in range(256)} - {"10.96.7.9"}
+    allocate_cluster_ip(obj, None, taken)
+    assert (obj["spec"]["clusterIP"], obj["spec"]["clusterIPs"]) == ("10.96.7.9", ["10.96.7.9"])
+    with pytest.raises(Forbidden, match="no cluster IP is free"):
+        allocate_cluster_ip(made(service()), None, {*taken, "10.96.7.9"})
+
+
+@pytest.mark.parametrize("spec", [{"clusterIP": "None"}, {"type": "ExternalName", "externalName": "a.b"}])
+def test_who_needs_no_address_gets_none(spec: dict[str, Any]) -> None:
+    obj = made(service(**spec))
+    before = dict(obj["spec"])
+    allocate_cluster_ip(obj, None, set())
+    assert obj["spec"] == before
+
+
+def test_node_ports_are_given_where_they_lack() -> None:
+    obj = made(service(type="NodePort", ports=[{"name": "a", "port": 1, "nodePort": 30005}, {"name": "b", "port": 2}]))
+    allocate_node_ports(obj, {30000, 30005})
+    assert [port["nodePort"] for port in obj["spec"]["ports"]] == [30005, 30001]
