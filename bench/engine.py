@@ -56,12 +56,11 @@ LARGE = (
     Class("medium", 11, 5, 350, 100, 300),
     Class("large", 4, 20, 700, 200, 700),
 )
+NOBODY = PreemptionPolicy()
 RECLAIM = PreemptionPolicy(within_queue=Preemption.LOWER, reclaim=Preemption.ANY)
 
 
-def queue_values(
-    name: str, cohort: str | None, quota: Quota, policy: PreemptionPolicy = PreemptionPolicy()
-) -> list[Change]:
+def queue_values(name: str, cohort: str | None, quota: Quota, policy: PreemptionPolicy = NOBODY) -> list[Change]:
     group = ResourceGroup((RESOURCE,), (FlavorQuotas(FLAVOR, ((RESOURCE, quota),)),))
     return [ClusterQueue(name, (group,), cohort=cohort, preemption=policy), LocalQueue("ns", name, name)]
 

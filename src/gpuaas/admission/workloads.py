@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from gpuaas.admission.pods import Object, pod_set, units
+from gpuaas.admission.status import domains_of
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.engine.changes import Reserved
 from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
@@ -68,6 +69,8 @@ def _given(assignment: Object) -> PodSetAdmission:
         tuple(sorted((assignment.get("flavors") or {}).items())),
         tuple(sorted((name, units(name, parse_quantity(q))) for name, q in usage.items())),
         assignment.get("count", 1),
+        domains_of(assignment.get("topologyAssignment")),
+        assignment.get("delayedTopologyRequest") == "Pending",
     )
 
 

@@ -62,5 +62,5 @@ class Entry:
             elif quota is None or quota.borrowing is None:
                 kept[fr] = amount
             else:
-                kept[fr] = min(amount, nominal + quota.borrowing - used)
+                kept[fr] = max(0, min(amount, nominal + quota.borrowing - used))
         return kept

@@ -124,7 +124,8 @@ def test_position_counts_who_goes_before_in_the_cluster_queue_and_in_the_own_que
     lab.submit("q2", "q")
     why = lab.why("q2")
     assert (why.position, why.local_position) == (2, 1)
-    assert why.token is Token.BEHIND_OTHERS and why.message == "It fits now, behind 2 other(s) in its queue"
+    assert why.token is Token.BEHIND_OTHERS
+    assert why.message == "It fits now, behind 2 other(s) in its queue"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +170,8 @@ def test_a_back_off_ends_by_itself() -> None:
     assert lab.engine.next_wakeup() == 60_000
     lab.now = 60_000
     lab.cycle()
-    assert lab.running() == {"w"} and lab.engine.next_wakeup() is None
+    assert lab.running() == {"w"}
+    assert lab.engine.next_wakeup() is None
 
 
 def test_who_would_have_to_leave_where_preemption_helps() -> None:

@@ -83,7 +83,8 @@ def test_the_flavor_taken(spot: str, ondemand: str, rules: dict[str, bool], chos
     plan = lab.cycle()
     match chosen:
         case "none":
-            assert admitted(plan) == {} and preempted(plan) == {}
+            assert admitted(plan) == {}
+            assert preempted(plan) == {}
             assert "insufficient unused quota for gpu in flavor ondemand, 4 more needed" in passed(plan, "w").message
         case "spot!" | "ondemand!":
             assert preempted(plan).keys() == {f"on-{chosen[:-1]}"}

@@ -104,13 +104,16 @@ def test_checks_no_longer_required_are_dropped_and_the_rest_is_listed_by_name() 
 
 def test_preempted_it_queues_again_at_its_old_place_with_its_quota_given_back_only_on_release() -> None:
     life = evict(admitted(), "Preempted", "make room", 10, rule="InClusterQueue")
-    assert life.holds_quota and is_true(life.admitted)
+    assert life.holds_quota
+    assert is_true(life.admitted)
     life = release(life, 12 * SECOND)
-    assert not life.holds_quota and not life.backing_off
+    assert not life.holds_quota
+    assert not life.backing_off
     assert life.executed == 12 * SECOND, "whole seconds admitted, being evicted included"
     again = reserve(life, "cq", (), 20 * SECOND)
     assert again.evicted == Flag(False, "QuotaReserved", "Previously: make room", 20 * SECOND)
-    assert again.preempted is not None and not again.preempted.status
+    assert again.preempted is not None
+    assert not again.preempted.status
 
 
 @pytest.mark.parametrize(
@@ -128,7 +131,8 @@ def test_pods_that_do_not_become_ready_in_time_send_the_workload_away_and_the_fo
         assert step(life, now, rules=rules).again_at == now + 30 * MINUTE
         now += 30 * MINUTE
         life = step(life, now, rules=rules).life
-        assert life.evicted is not None and life.evicted.message == "Exceeded the PodsReady timeout ns/w"
+        assert life.evicted is not None
+        assert life.evicted.message == "Exceeded the PodsReady timeout ns/w"
         assert life.requeue_at is not None
         waits.append((life.requeue_at - now) // SECOND)
         life = release(life, now)
@@ -139,7 +143,8 @@ def test_pods_that_do_not_become_ready_in_time_send_the_workload_away_and_the_fo
     life = admitted(life, now)
     life = settled(life, now + 30 * MINUTE, rules=rules)
     assert not life.active
-    assert life.evicted is not None and life.evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"
+    assert life.evicted is not None
+    assert life.evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"
     assert life.requeue_count == 0, "deactivation starts the count anew"
 
 
@@ -161,7 +166,8 @@ def test_execution_time_counts_admitted_time_of_all_rounds() -> None:
     over = step(life, 60 * SECOND)
     assert (over.event, over.words) == ("MaximumExecutionTimeExceeded", "The maximum execution time (100s) exceeded")
     life = settled(over.life, 60 * SECOND)
-    assert life.evicted is not None and life.evicted.reason == "DeactivatedDueToMaximumExecutionTimeExceeded"
+    assert life.evicted is not None
+    assert life.evicted.reason == "DeactivatedDueToMaximumExecutionTimeExceeded"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +189,8 @@ def test_stopping_a_queue(
     runs = step(replace(admitted(), checks=(CheckStatus("prov", "Ready"),)), 1, around).life
     assert is_true(runs.evicted) == admitted_evicted
     if admitted_evicted:
-        assert runs.evicted is not None and runs.evicted.reason == reason
+        assert runs.evicted is not None
+        assert runs.evicted.reason == reason
     waits = reserve(Life(checks=(CheckStatus("prov"),)), "cq", ("prov",), 0)
     assert is_true(step(waits, 1, around).life.reserved) != reserved_given_up
 
@@ -194,12 +201,14 @@ def test_what_a_stopped_queue_drained_comes_back_when_it_is_started_again(field:
     life = release(drained, 2)
     assert settled(life, 3, replace(HERE, **{field: StopPolicy.HOLD_AND_DRAIN})).backing_off
     life = settled(life, 4, HERE)
-    assert life.requeued is not None and life.requeued.reason == f"{reason}Restarted"
+    assert life.requeued is not None
+    assert life.requeued.reason == f"{reason}Restarted"
 
 
 def test_deactivated_by_hand_and_activated_again() -> None:
     life = settled(replace(admitted(), active=False), 1)
-    assert life.evicted is not None and life.evicted.message == "The workload is deactivated"
+    assert life.evicted is not None
+    assert life.evicted.message == "The workload is deactivated"
     life = release(life, 2)
     life = settled(replace(life, active=True), 3)
     assert life.requeued == Flag(True, "Reactivated", "The workload was reactivated", 3)

@@ -33,7 +33,8 @@ def test_nobody_is_preempted_for_borrowing_unless_the_policy_says_so() -> None:
     lab = reclaiming()
     lab.submit("a2", "A", 8, priority=0)
     plan = lab.cycle()
-    assert preempted(plan) == {} and admitted(plan) == {}
+    assert preempted(plan) == {}
+    assert admitted(plan) == {}
     assert passed(plan, "a2").token.value == "WaitingForQuota"
 
 

@@ -288,13 +288,15 @@ def checked(hunt: Hunt, targets: list[Target]) -> list[Target]:
 def assert_legal(hunt: Hunt, target: Target) -> None:
     policy = hunt.queue.spec.preemption
     item = target.item
-    assert isinstance(item.queue, Queue) and item.reserved
+    assert isinstance(item.queue, Queue)
+    assert item.reserved
     assert not hunt.contested.isdisjoint(item.usage), "uses what is contested"
     if item.queue is hunt.queue:
         assert legal(policy.within_queue, hunt.item, item)
         return
     assert legal(policy.reclaim, hunt.item, item)
-    assert isinstance(item.queue.path[0], CohortNode) and item.queue.path[0] is hunt.queue.path[0]
+    assert isinstance(item.queue.path[0], CohortNode)
+    assert item.queue.path[0] is hunt.queue.path[0]
     assert not item.queue.within_nominal(hunt.contested), "only borrowers give to others"
 
 

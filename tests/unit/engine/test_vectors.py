@@ -51,7 +51,9 @@ def test_replay_shows_scenario_step_cycle_and_both_decisions_where_they_differ(t
     result = CliRunner().invoke(replay, [str(file)], env={"COLUMNS": "200"})
     assert result.exit_code == 1
     assert f"{vector['scenario']['name']} ({vector['scenario']['family']}): step 0, cycle 0" in result.output
-    assert "ns/nobody" in result.output and "measured" in result.output and "engine" in result.output
+    assert "ns/nobody" in result.output
+    assert "measured" in result.output
+    assert "engine" in result.output
     assert result.output.strip().splitlines()[-1] == "0 of 1 agree"
 
 

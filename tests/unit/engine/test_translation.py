@@ -1,0 +1,204 @@
+"""Objects become engine values: what a pod takes, what a queue offers, how a workload queues; and plans become status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuaas.admission import quotas, status
+from gpuaas.admission.pods import pod_requests, pod_set, units
+from gpuaas.admission.workloads import Reader
+from gpuaas.engine.amounts import UNLIMITED, text
+from gpuaas.engine.constraints import Requirement
+from gpuaas.engine.engine import Engine
+from gpuaas.engine.values import Fungibility, Preemption, Quota, StopPolicy
+
+
+def container(name: str = "c", **requests: str) -> dict[str, Any]:
+    return {"name": name, "resources": {"requests": requests}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param({"containers": [container(cpu="1"), container(cpu="500m", gpu="1")]}, {"cpu": 1500, "gpu": 1}, id="containers add up"),
+        pytest.param({"containers": [container(cpu="1")], "initContainers": [container(cpu="3")]}, {"cpu": 3000}, id="an init container may need more"),
+        pytest.param(
+            {"containers": [container(cpu="1")], "initContainers": [{**container(cpu="2"), "restartPolicy": "Always"}]},
+            {"cpu": 3000}, id="a sidecar stays",
+        ),
+        pytest.param(
+            {
+                "containers": [container(cpu="1")],
+                "initContainers": [{**container(cpu="2"), "restartPolicy": "Always"}, container(cpu="4")],
+            },
+            {"cpu": 6000}, id="an init container runs beside the sidecars before it",
+        ),
+        pytest.param({"containers": [container(cpu="1")], "overhead": {"cpu": "250m"}}, {"cpu": 1250}, id="overhead comes on top"),
+        pytest.param({"containers": [container(cpu="1")], "resources": {"requests": {"cpu": "8"}}}, {"cpu": 8000}, id="the pod's own requests override"),
+        pytest.param({"containers": [{"resources": {"limits": {"gpu": "2"}}}]}, {"gpu": 2}, id="a limit without a request is one"),
+        pytest.param({"containers": [container(gpu="1500m", memory="100m")]}, {"gpu": 2, "memory": 1}, id="fractions round up"),
+    ],
+)  # fmt: skip
+def test_what_one_pod_takes(pod: dict[str, Any], expected: dict[str, int]) -> None:
+    assert {name: units(name, amount) for name, amount in pod_requests(pod).items()} == expected
+
+
+def test_a_request_above_its_limit_is_told() -> None:
+    pod = {"containers": [{"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]}
+    problem = pod_set({"name": "main", "count": 1, "template": {"spec": pod}}).problem
+    assert problem == (
+        'resources validation failed: spec.containers[0].resources.requests: Invalid value: ["cpu"]: requests must not exceed its limits'
+    )
+
+
+def test_pods_that_finished_ask_for_nothing() -> None:
+    obj = workload(count=10)
+    obj["status"] = {"reclaimablePods": [{"name": "main", "count": 3}]}
+    assert Reader().workload(obj).pod_sets[0].count == 7
+
+
+def workload(**pod_set_fields: Any) -> dict[str, Any]:
+    fields = {"name": "main", "count": 1, "template": {"spec": {"containers": [container(cpu="1")]}}, **pod_set_fields}
+    return {
+        "metadata": {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"podSets": [fields], "queueName": "lq", "priority": 5},
+    }
+
+
+@pytest.mark.parametrize(
+    ("reason", "moved"), [("PodsReadyTimeout", True), ("AdmissionCheck", True), ("Preempted", False)]
+)
+def test_a_workload_queues_from_its_creation_unless_a_check_or_the_timeout_sent_it_back(
+    reason: str, moved: bool
+) -> None:
+    obj = workload()
+    obj["status"] = {
+        "conditions": [
+            {"type": "Evicted", "status": "True", "reason": reason, "lastTransitionTime": "2026-01-01T01:00:00Z"}
+        ]
+    }
+    found = Reader().workload(obj)
+    assert found.ordered_at == (found.created + 3_600_000 if moved else None)
+
+
+def test_equal_pod_sets_become_one_value() -> None:
+    reader = Reader()
+    one, two = reader.workload(workload()), reader.workload(workload())
+    assert one.pod_sets is two.pod_sets
+
+
+def test_a_cluster_queue_in_full() -> None:
+    found = quotas.cluster_queue({
+        "metadata": {"name": "cq"},
+        "spec": {
+            "cohortName": "co",
+            "queueingStrategy": "StrictFIFO",
+            "namespaceSelector": {"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]},
+            "flavorFungibility": {"whenCanBorrow": "TryNextFlavor", "whenCanPreempt": "MayStopSearch"},
+            "preemption": {
+                "withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any",
+                "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 9},
+            },
+            "stopPolicy": "HoldAndDrain",
+            "fairSharing": {"weight": "500m"},
+            "admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"},
+            "resourceGroups": [{
+                "coveredResources": ["cpu"],
+                "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "1.5", "borrowingLimit": "1", "lendingLimit": 0}]}],
+            }],
+        },
+    })  # fmt: skip
+    assert found.groups[0].flavors[0].quotas == (("cpu", Quota(1500, 1000, 0)),)
+    assert found.namespaces == (Requirement("team", "In", ("a",)), Requirement("x", "Exists"))
+    assert found.fungibility == Fungibility(borrow_stops=False, preempt_stops=True)
+    assert (found.preemption.within_queue, found.preemption.reclaim) == (Preemption.LOWER, Preemption.ANY)
+    assert (found.preemption.borrow_within_cohort, found.preemption.borrow_threshold) == (True, 9)
+    assert (found.strict, found.cohort, found.weight, found.usage_based) == (True, "co", 0.5, True)
+    assert found.stop is StopPolicy.HOLD_AND_DRAIN
+
+
+def test_no_selector_selects_nothing_and_an_empty_one_everything() -> None:
+    assert quotas.label_term(None) is None
+    assert quotas.label_term({}) == ()
+
+
+@pytest.mark.parametrize(
+    ("resource", "quantity", "unlimited"),
+    [("cpu", "10E", True), ("gpu", "9223372036854775807", True), ("gpu", "1E", False)],
+)
+def test_quota_that_64_bits_cannot_count_is_unlimited(resource: str, quantity: str, unlimited: bool) -> None:
+    from gpuaas.base.quantity import parse_quantity
+
+    assert (quotas.quota_units(resource, parse_quantity(quantity)) == UNLIMITED) == unlimited
+
+
+@pytest.mark.parametrize(
+    ("resource", "amount", "words"),
+    [
+        ("cpu", 1500, "1500m"),
+        ("cpu", 2000, "2"),
+        ("memory", 3 * 2**30, "3Gi"),
+        ("gpu", 1000, "1k"),
+        ("gpu", UNLIMITED, "<unlimited>"),
+    ],
+)
+def test_amounts_are_written_as_kubernetes_writes_them(resource: str, amount: int, words: str) -> None:
+    assert text(resource, amount) == words
+
+
+def test_an_admission_as_the_api_says_it_and_back() -> None:
+    engine = Engine()
+    engine.apply(
+        quotas.namespace({"metadata": {"name": "ns"}}),
+        quotas.topology({"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]}}),
+        quotas.flavor({"metadata": {"name": "f"}, "spec": {"topologyName": "t", "nodeLabels": {"gpu": "l4"}}}),
+        quotas.cluster_queue({
+            "metadata": {"name": "cq"},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": "100"}]}]}]},
+        }),
+        quotas.local_queue({"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}),
+    )  # fmt: skip
+    for index in range(3):
+        name = f"node-{index}-x"
+        engine.apply(quotas.node({
+            "metadata": {"name": name, "labels": {"rack": "r", "kubernetes.io/hostname": name, "gpu": "l4"}},
+            "status": {"allocatable": {"cpu": "2", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]},
+        }))  # fmt: skip
+    obj = workload(count=5)
+    engine.apply(Reader().workload(obj))
+    (admitted,) = engine.cycle(0).admissions
+    found = status.admission(admitted, engine.flavors, engine.places.topologies)
+    (assignment,) = found["podSetAssignments"]
+    assert assignment["resourceUsage"] == {"cpu": "5"}
+    assert assignment["count"] == 5
+    assert assignment["topologyAssignment"] == {
+        "levels": ["kubernetes.io/hostname"],
+        "slices": [{
+            "domainCount": 3,
+            "valuesPerLevel": [{"individual": {"prefix": "node-", "suffix": "-x", "roots": ["0", "1", "2"]}}],
+            "podCounts": {"individual": [2, 2, 1]},
+        }],
+    }  # fmt: skip
+    again = Engine()
+    again.apply(*engine.places.topologies.values(), *engine.flavors.values(), *engine.places.nodes.values())
+    again.apply(*(q.spec for q in engine.forest.queues.values()))
+    obj["status"] = {"admission": found}
+    again.apply(Reader().reserved(obj, at=0))
+    again.validate()
+    assert again.places.usage() == engine.places.usage(), "a restart finds the same places taken"
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [
+        (),
+        ((("a",), 1),),
+        ((("a", "x1"), 2), (("a", "x2"), 2), (("b", "x22"), 1)),
+        ((("aa",), 1), (("aaa",), 2), (("a",), 3)),
+    ],
+)
+def test_compressed_places_read_back_as_they_were(domains: Any) -> None:
+    levels = [f"l{i}" for i in range(len(domains[0][0]) if domains else 1)]
+    assert status.domains_of(status.topology_assignment(levels, domains)) == domains
