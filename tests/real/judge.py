@@ -2,7 +2,7 @@
 
 `differences.toml` names each with its reason: `step` is a pattern over `case: step` (`*` stands for anything); `lines`,
 when given, is a regular expression, and only lines that match it may differ. A difference that is not listed is a
-failure; a listed one that no longer shows is reported, so that the list stays true.
+failure; a listed one that no longer shows is reported, so that the list stays true (unless it shows `sometimes`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Listed:
     reason: str
     title: str
     lines: str | None = None
+    sometimes: bool = False
 
     def covers(self, step: str, left: str, right: str) -> bool:
         if not fnmatch.fnmatchcase(step, self.step.replace("[", "[[]")):
@@ -72,7 +73,7 @@ class Judge:
 
     @property
     def stale(self) -> list[Listed]:
-        return [entry for entry in self.listed if entry not in self.used]
+        return [entry for entry in self.listed if entry not in self.used and not entry.sometimes]
 
     def _is_listed(self, difference: Difference) -> bool:
         for entry in self.listed:

@@ -23,6 +23,8 @@ _REVISION = re.compile(
 )
 _SERVICE_ADDRESS = re.compile(r"\b10\.96\.\d{1,3}\.\d{1,3}\b")
 
+_MANAGERS = re.compile(r"^( *)managedFields:\n((?:\1- .*\n(?:\1  .*\n)*)+)", re.MULTILINE)
+
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in (
@@ -71,7 +73,7 @@ class Normaliser:
         text = _SERVICE_ADDRESS.sub(self._numbered(self._addresses, "address"), text)
         for pattern, replacement in _PLAIN:
             text = pattern.sub(replacement, text)
-        return text
+        return _MANAGERS.sub(_sorted_managers, text)
 
     def body(self, body: bytes) -> str:
         """A JSON body as sorted lines, anything else as text; a list's own revision moves with every other write."""
@@ -103,6 +105,13 @@ def _without_list_revision(value: Any) -> Any:
     if metadata.get("resourceVersion"):
         metadata["resourceVersion"] = "<list revision>"
     return value | {"metadata": metadata}
+
+
+def _sorted_managers(match: re.Match[str]) -> str:
+    """The same as `_tidied` does, in printed YAML."""
+    indent = match[1]
+    entries = re.split(rf"^(?={indent}- )", match[2], flags=re.MULTILINE)
+    return f"{indent}managedFields:\n" + "".join(sorted(entries))
 
 
 def _tidied(value: Any) -> Any:

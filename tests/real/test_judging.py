@@ -56,6 +56,13 @@ def test_a_list_revision_moves_freely_but_an_objects_does_not() -> None:
     assert "<revision-1>" in normal.value({"kind": "ConfigMap", "metadata": {"resourceVersion": "77"}})
 
 
+def test_managers_have_no_order() -> None:
+    entries = ["  - apiVersion: v1\n    manager: a\n", "  - apiVersion: v1\n    manager: b\n"]
+    left, right = (f"metadata:\n  managedFields:\n{a}{b}  name: x\n" for a, b in (entries, reversed(entries)))
+    assert left != right
+    assert Normaliser({}).text(left) == Normaliser({}).text(right)
+
+
 def test_a_script_is_read_with_its_commands_and_files() -> None:
     text = "words about it\n== one: a sentence\n# a remark\nkubectl get \\\n  cm\n\n-- a.yaml --\nkind: X\n-- b --\nb\n== two: t\nx\n"
     first, second = script.parse(text)
