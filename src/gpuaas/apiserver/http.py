@@ -17,6 +17,11 @@ import httptools
 MAX_BODY: Final = 3 * 1024 * 1024
 MAX_HEADERS: Final = 64 * 1024
 SLOW_READER: Final = 64 * 1024 * 1024  # bytes waiting for one stream's client; more and it is cut off
+MAX_CONNECTIONS: Final = 4096  # more are turned away: files and memory are for those who are served
+_MAX_WAITING: Final = 64  # requests sent before their turn; reading stops until some are answered
+_LOOK_EVERY: Final = 5.0
+_REQUEST_LIMIT: Final = 60.0  # seconds from a connection's or request's first byte to its last
+_IDLE_LIMIT: Final = 300.0  # between requests; clients keep connections for 90 s and less
 
 JSON: Final = b"application/json"
 _REASONS = {
@@ -128,16 +133,22 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._busy = False
         self._keep_alive = True
+        self._bodyless = False  # a HEAD is answered without the body
+        self._owes_continue = False
         self._stream: StreamWriter | None = None
         self._on_gone: Callable[[], None] | None = None
-        self.last_active = 0.0
+        self._waits_since = asyncio.get_running_loop().time()
+        self._limit = _REQUEST_LIMIT
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=1024 * 1024)
-        self._connections.add(self)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self.transport.abort()
+        else:
+            self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
@@ -149,7 +160,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._refuse(400, b"upgrades are not offered on this path")
+            self._end_after_answers()  # answered as if nothing had been asked: nothing here can be upgraded
         except httptools.HttpParserError:
             self._refuse(400, b"not a valid HTTP/1.1 request")
 
@@ -168,6 +179,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._request = Request(self.transport)
+        self._waits_since, self._limit = asyncio.get_running_loop().time(), _REQUEST_LIMIT
         self._url = b""
         self._chunks = []
         self._size = self._header_bytes = 0
@@ -190,7 +202,8 @@ class Connection(asyncio.Protocol):
         if request is None:
             return
         if request.headers.get(b"expect", b"").lower() == b"100-continue":
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._owes_continue = True
+            self._go_on()
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
@@ -208,6 +221,8 @@ class Connection(asyncio.Protocol):
         if request is None:
             return
         self._request = None
+        self._owes_continue = False
+        self._waits_since, self._limit = asyncio.get_running_loop().time(), _IDLE_LIMIT
         request.method = self._parser.get_method().decode("latin-1")
         request.path, request.query = _split_target(self._url)
         request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -215,7 +230,7 @@ class Connection(asyncio.Protocol):
         keep_alive = self._parser.should_keep_alive()
         if self._busy:
             self._waiting.append((request, keep_alive))
-            if len(self._waiting) > 64:
+            if len(self._waiting) > _MAX_WAITING or sum(len(each.body) for each, _ in self._waiting) > MAX_BODY:
                 self.transport.pause_reading()
         else:
             self._answer(request, keep_alive)
@@ -224,7 +239,8 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Request, keep_alive: bool) -> None:
         self._busy = True
-        self._keep_alive = keep_alive
+        self._keep_alive = keep_alive and self._keep_alive
+        self._bodyless = request.method == "HEAD"
         answer = self._handler(request)
         if isinstance(answer, Response | Stream):
             self._send(answer)
@@ -242,7 +258,9 @@ class Connection(asyncio.Protocol):
             return
         if isinstance(answer, Response):
             head = _head(answer, self._keep_alive)
-            if len(answer.body) < 65_536:
+            if self._bodyless:
+                self.transport.write(head)
+            elif len(answer.body) < 65_536:
                 self.transport.write(head + answer.body)
             else:  # joining would copy megabytes
                 self.transport.write(head)
@@ -250,6 +268,9 @@ class Connection(asyncio.Protocol):
             self._next()
             return
         self.transport.write(_stream_head(answer))
+        if self._bodyless:
+            self._next()
+            return
         writer = self._stream = StreamWriter(self)
         self._on_gone = answer.start(writer)
         if writer.closed:  # it had nothing to wait for
@@ -272,17 +293,36 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         self._busy = False
+        self._waits_since = asyncio.get_running_loop().time()
         if not self._keep_alive:
             self.transport.close()
-        elif self._waiting:
+        elif not self._waiting:
+            self._go_on()
+        else:
             request, keep_alive = self._waiting.popleft()
             self.transport.resume_reading()
             # Not directly: a long pipeline must not become a deep stack.
             asyncio.get_running_loop().call_soon(self._answer, request, keep_alive)
             self._busy = True
 
+    def _go_on(self) -> None:
+        """Tells a client that asked first to send its body, once no earlier answer is in the way."""
+        if self._owes_continue and not self._busy:
+            self._owes_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _end_after_answers(self) -> None:
+        self._request = None
+        self._keep_alive = False
+        if not self._busy:
+            self.transport.close()
+        else:
+            self.transport.pause_reading()
+
     def _refuse(self, status: int, text: bytes) -> None:
-        if not self.transport.is_closing():
+        if self._busy:  # earlier requests of this connection have not been answered: no answer may overtake theirs
+            self._end_after_answers()
+        elif not self.transport.is_closing():
             self.transport.write(_head(Response(status, text, b"text/plain"), False) + text)
             self.transport.close()
 
@@ -291,6 +331,15 @@ class Connection(asyncio.Protocol):
         if self._header_bytes > MAX_HEADERS:
             self._request = None
             self._refuse(431, b"request headers too large")
+
+    def look(self, now: float) -> None:
+        """Lets go of a client that began a request and does not end it, or has asked nothing for long."""
+        if self._busy or now - self._waits_since < self._limit:
+            return
+        if self._request is not None:
+            self._refuse(408, b"the request did not arrive in time")
+        else:
+            self.transport.close()
 
     def abort(self) -> None:
         self.transport.abort()
@@ -344,13 +393,21 @@ class Listener:
     def __init__(self, server: asyncio.Server, connections: set[Connection]) -> None:
         self._server = server
         self._connections = connections
+        self._looking = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
 
     @property
     def port(self) -> int:
         return int(self._server.sockets[0].getsockname()[1])
 
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        for connection in tuple(self._connections):
+            connection.look(loop.time())
+        self._looking = loop.call_later(_LOOK_EVERY, self._look)
+
     async def stop(self, grace: float = 1.0) -> None:
         self._server.close()
+        self._looking.cancel()
         for connection in tuple(self._connections):
             connection.shut_down()
         loop = asyncio.get_running_loop()
