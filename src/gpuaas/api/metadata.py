@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, too_long
@@ -17,6 +18,7 @@ IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_REMEMBERED: Final = 320  # longer ones are wrong anyway, and would only fill memory
 _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
 
 
@@ -75,14 +77,33 @@ def validate_metadata_update(obj: View, old: View, path: str = "metadata") -> li
 def validate_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for key, value in (labels or {}).items():
-        errors += [invalid(path, key, message) for message in is_qualified_name(key)]
-        errors += [invalid(path, value, message) for message in is_label_value(value)]
+        errors += [invalid(path, key, message) for message in qualified_messages(key)]
+        errors += [invalid(path, value, message) for message in label_messages(value)]
     return errors
+
+
+def qualified_messages(value: str) -> Sequence[str]:
+    """`is_qualified_name`, remembered: the same few keys come with every object."""
+    return _qualified(value) if len(value) < _REMEMBERED else is_qualified_name(value)
+
+
+def label_messages(value: str) -> Sequence[str]:
+    return _label_value(value) if len(value) < _REMEMBERED else is_label_value(value)
+
+
+@lru_cache(maxsize=8_192)
+def _qualified(value: str) -> tuple[str, ...]:
+    return tuple(is_qualified_name(value))
+
+
+@lru_cache(maxsize=8_192)
+def _label_value(value: str) -> tuple[str, ...]:
+    return tuple(is_label_value(value))
 
 
 def validate_annotations(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
     annotations = annotations or {}
-    errors = [invalid(path, key, message) for key in annotations for message in is_qualified_name(key.lower())]
+    errors = [invalid(path, key, message) for key in annotations for message in qualified_messages(key.lower())]
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
         errors.append(too_long(path, _ANNOTATIONS_LIMIT))
     return errors

@@ -4,12 +4,12 @@ Every function returns a list of errors, so that callers add them up.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gpuaas.api.metadata import IMMUTABLE, NEGATIVE, View
-from gpuaas.base.fielderrors import FieldError, child, invalid, not_supported, required, show
-from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain, is_qualified_name
+from gpuaas.api.metadata import IMMUTABLE, NEGATIVE, View, qualified_messages
+from gpuaas.base.fielderrors import FieldError, invalid, not_supported, required, show
+from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain
 from gpuaas.base.quantity import Quantity, parse_quantity
 
 MAX_INT32: Final = (1 << 31) - 1
@@ -65,7 +65,7 @@ def dns_subdomain(value: str, path: str) -> list[FieldError]:
 
 
 def qualified_name(value: str, path: str) -> list[FieldError]:
-    return [invalid(path, value, message) for message in is_qualified_name(value)]
+    return [invalid(path, value, message) for message in qualified_messages(value)]
 
 
 def port_name(value: str, path: str) -> list[FieldError]:
@@ -104,7 +104,10 @@ def quantity_of(amounts: Mapping[str, Any] | None, name: str) -> Quantity:
     return parse_quantity((amounts or {}).get(name, "0"))
 
 
-def each(view: View, key: str, path: str) -> Iterable[tuple[View, str]]:
+def each(view: View, key: str, path: str) -> Sequence[tuple[View, str]]:
     """The items of a list with their paths."""
-    for index, item in enumerate(view.get(key) or ()):
-        yield item, child(path, key, index)
+    items = view.get(key)
+    if not items:
+        return ()
+    prefix = f"{path}.{key}" if path else key
+    return [(item, f"{prefix}[{index}]") for index, item in enumerate(items)]

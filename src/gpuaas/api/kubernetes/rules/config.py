@@ -2,6 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
+from functools import lru_cache
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
@@ -80,7 +81,13 @@ def _without_uids(account: Object) -> None:
 
 
 def _key(field: str, key: str) -> list[FieldError]:
-    return [invalid(keyed(field, key), key, message) for message in is_config_key(key)]
+    messages = _key_messages(key) if len(key) <= 253 else is_config_key(key)
+    return [invalid(keyed(field, key), key, message) for message in messages]
+
+
+@lru_cache(maxsize=4_096)
+def _key_messages(key: str) -> tuple[str, ...]:
+    return tuple(is_config_key(key))
 
 
 def _decoded_size(text: str) -> int:

@@ -28,6 +28,7 @@ from gpuaas.base.names import is_config_key, is_dns1123_subdomain
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _VARIABLE: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+_VARIABLE_NAME: Final = re.compile(r"[ -<>-~]+").fullmatch
 _ONE_HANDLER: Final = "may not specify more than 1 handler type"
 _ONLY_SIDECARS: Final = "may not be set for init containers without restartPolicy=Always"
 _NOT_EPHEMERAL: Final = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
@@ -188,8 +189,11 @@ def _host_ports(containers: Sequence[View], path: str) -> list[FieldError]:
 
 def _variables(container: View, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    for variable, at in each(container, "env", path):
+    for index, variable in enumerate(container.get("env") or ()):
         name = variable.get("name", "")
+        if _VARIABLE_NAME(name) and variable.get("valueFrom") is None:
+            continue  # most are plain, and there are many
+        at = child(path, "env", index)
         errors += _variable_name(name, child(at, "name")) if name else [required(child(at, "name"))]
         errors += _value_from(variable, child(at, "valueFrom"))
     for source, at in each(container, "envFrom", path):
@@ -215,7 +219,7 @@ def _prefix_name(name: str, path: str) -> list[FieldError]:
 
 
 def _variable_name(name: str, path: str) -> list[FieldError]:
-    return [] if re.fullmatch(r"[ -<>-~]+", name) else [invalid(path, name, _VARIABLE)]
+    return [] if _VARIABLE_NAME(name) else [invalid(path, name, _VARIABLE)]
 
 
 def _value_from(variable: View, path: str) -> list[FieldError]:

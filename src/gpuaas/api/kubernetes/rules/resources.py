@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gpuaas.api.kubernetes.rules.checks import dns_label, each
-from gpuaas.api.metadata import NEGATIVE, View
+from gpuaas.api.metadata import NEGATIVE, View, qualified_messages
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, keyed, required, show
-from gpuaas.base.names import is_qualified_name
 from gpuaas.base.quantity import parse_quantity
 
 _COMPUTE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -44,7 +43,7 @@ def is_extended(name: str) -> bool:
     """A device plugin's resource such as nvidia.com/gpu."""
     if is_native(name) or name.startswith("requests."):
         return False
-    return not is_qualified_name(f"requests.{name}")
+    return not qualified_messages(f"requests.{name}")
 
 
 def may_overcommit(name: str) -> bool:
@@ -56,7 +55,7 @@ def is_integer(name: str) -> bool:
 
 
 def resource_name(name: str, path: str) -> list[FieldError]:
-    errors = [invalid(path, name, message) for message in is_qualified_name(name)]
+    errors = [invalid(path, name, message) for message in qualified_messages(name)]
     if not errors and "/" not in name and not _is_standard(name):
         errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
     return errors

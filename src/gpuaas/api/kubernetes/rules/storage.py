@@ -152,6 +152,9 @@ def _is_old_source(source: View | None) -> bool:
 def _same_sources(spec: Object) -> None:
     """The two ways to name a source are kept equal, unless another namespace is meant."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    for given in (source, reference):
+        if given is not None:
+            given.setdefault("apiGroup", None)  # Go writes it even when it is not said
     if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
     elif reference is not None and source is None and not reference.get("namespace"):
