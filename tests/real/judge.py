@@ -1,8 +1,9 @@
 """Compares what two sides gave, step by step, and holds the one list of differences that may stay.
 
 `differences.toml` names each with its reason: `step` is a pattern over `case: step` (`*` stands for anything); `lines`,
-when given, is a regular expression, and only lines that match it may differ. A difference that is not listed is a
-failure; a listed one that no longer shows is reported, so that the list stays true (unless it shows `sometimes`).
+when given, is a regular expression, and only lines that match it may differ (`real` and `ours`: lines of one side). A
+difference that is not listed is a failure; a listed one that no longer shows is reported, so that the list stays true
+(unless it shows only `sometimes`).
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ class Listed:
     reason: str
     title: str
     lines: str | None = None
+    real: str | None = None
+    ours: str | None = None
     sometimes: bool = False
 
     def covers(self, step: str, left: str, right: str) -> bool:
         if not fnmatch.fnmatchcase(step, self.step.replace("[", "[[]")):
             return False
-        return self.lines is None or self._rest(left) == self._rest(right)
-
-    def _rest(self, text: str) -> list[str]:
-        return [line for line in text.splitlines() if not re.search(self.lines or "", line)]
+        if self.lines is None and self.real is None and self.ours is None:
+            return True
+        return _others(left, self.lines, self.real) == _others(right, self.lines, self.ours)
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,12 @@ class Judge:
                 self.used.add(entry)
                 return True
         return False
+
+
+def _others(text: str, *forgiven: str | None) -> list[str]:
+    """The lines that none of the expressions matches."""
+    patterns = [pattern for pattern in forgiven if pattern is not None]
+    return [line for line in text.splitlines() if not any(re.search(pattern, line) for pattern in patterns)]
 
 
 def load(file: Path = LIST) -> list[Listed]:

@@ -90,8 +90,8 @@ class Normaliser:
         return lambda match: seen.setdefault(match[0], f"<{word}-{len(seen) + 1}>")
 
     def _revision(self, match: re.Match[str]) -> str:
-        # "0" and small made-up revisions are words of the protocol, not positions in the log.
-        if len(match[2]) < 2:
+        # "0" and "1" are words of the protocol or made up by a case, not positions in a log.
+        if match[2] in ("0", "1"):
             return match[0]
         return match[1] + self._revisions.setdefault(match[2], f"<revision-{len(self._revisions) + 1}>")
 
