@@ -33,6 +33,7 @@ class Response:
         self._complete = False
         self._parser: Any = httptools.HttpResponseParser(self)
         self._headed = False
+        self._reusable = False
         self.status = 0
         self.headers: dict[str, str] = {}
 
@@ -50,6 +51,7 @@ class Response:
 
     def on_message_complete(self) -> None:
         self._complete = True
+        self._reusable = self._parser.should_keep_alive()  # afterwards the parser has forgotten it
 
     # What the caller calls
 
@@ -77,7 +79,7 @@ class Response:
     def close(self) -> None:
         if self._release is not _released:
             release, self._release = self._release, _released
-            release(self._connection, self._complete and self._parser.should_keep_alive())
+            release(self._connection, self._reusable)
 
     async def _more(self) -> None:
         data = await self._connection.reader.read(READ_SIZE)

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from gpuaas.base.clock import Clock, VirtualClock, rfc3339
 from gpuaas.base.errors import AlreadyExists, ApiError, BadRequest, Conflict, Expired, NotFound
 from gpuaas.base.ids import IdSource, SeededIds
@@ -70,6 +72,7 @@ class FakeCluster:
         self._history: list[tuple[int, tuple[str, str], WatchEvent]] = []
         self._compacted = 0
         self._watchers: list[_Watcher] = []
+        self._published: list[tuple[Object, bytes]] = []
         self._faults: list[tuple[str, str, ApiError]] = []
         self._listeners: list[Callable[[], None]] = []
 
@@ -142,6 +145,13 @@ class FakeCluster:
     def _tell(self) -> None:
         for listener in self._listeners:
             listener()
+
+    def check_untouched(self) -> None:
+        """Objects are shared by reference: nobody may have changed one since it was published."""
+        for obj, as_published in self._published:
+            if msgspec.json.encode(obj) != as_published:
+                metadata = obj["metadata"]
+                raise AssertionError(f"{obj.get('kind')} {metadata['name']} was changed in place: {obj}")
 
     # Discovery
 
@@ -456,6 +466,7 @@ class FakeCluster:
             self._bucket(resource).pop(_place(obj), None)
         else:
             self._bucket(resource)[_place(obj)] = obj
+        self._published.append((obj, msgspec.json.encode(obj)))
         event = WatchEvent(kind, obj)
         type_id = (resource.group, resource.plural)
         self._history.append((self.revision, type_id, event))

@@ -64,7 +64,7 @@ class Stage:
 async def stage(
     *factories: Callable[[Deps], Controller], cluster: FakeCluster | None = None, root_ca: str = ""
 ) -> AsyncIterator[Stage]:
-    """Controllers running against a cluster in memory, stopped at the end."""
+    """Controllers running against a cluster in memory, stopped at the end; none may have changed a shared object."""
     clock = VirtualClock() if cluster is None else cluster.clock
     assert isinstance(clock, VirtualClock)
     cluster = cluster or FakeCluster(clock)
@@ -75,5 +75,6 @@ async def stage(
     try:
         await on.settle()
         yield on
+        cluster.check_untouched()
     finally:
         await running.stop()

@@ -52,13 +52,22 @@ class Cron:
     zone: tzinfo
 
     def next(self, after: float) -> float | None:
-        day = datetime.fromtimestamp(after, self.zone).date()
+        start = datetime.fromtimestamp(after, self.zone)
+        day = start.date()
+        # An hour earlier than now may come again when the clocks are put back.
+        hour = start.hour - 1
         for _ in range(_SEARCH_DAYS):
             if self._matches(day):
-                later = [moment for moment in self._moments(day) if moment > after]
-                if later:
-                    return min(later)
+                for candidate in sorted(self.hours):
+                    later = (
+                        [moment for moment in self._moments(day, candidate) if moment > after]
+                        if candidate >= hour
+                        else ()
+                    )
+                    if later:
+                        return min(later)
             day += timedelta(days=1)
+            hour = 0
         return None
 
     def _matches(self, day: date) -> bool:
@@ -68,15 +77,14 @@ class Cron:
         in_week = day.isoweekday() % 7 in self.weekdays
         return in_month and in_week if self.any_day or self.any_weekday else in_month or in_week
 
-    def _moments(self, day: date) -> Iterator[float]:
-        for hour in self.hours:
-            for minute in self.minutes:
-                for fold in (0, 1):
-                    local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone, fold=fold)
-                    moment = local.timestamp()
-                    # A skipped time comes back as another one.
-                    if datetime.fromtimestamp(moment, self.zone).replace(tzinfo=None) == local.replace(tzinfo=None):
-                        yield moment
+    def _moments(self, day: date, hour: int) -> Iterator[float]:
+        for minute in self.minutes:
+            for fold in (0, 1):
+                local = datetime(day.year, day.month, day.day, hour, minute, tzinfo=self.zone, fold=fold)
+                moment = local.timestamp()
+                # A skipped time comes back as another one.
+                if datetime.fromtimestamp(moment, self.zone).replace(tzinfo=None) == local.replace(tzinfo=None):
+                    yield moment
 
 
 def parse_schedule(text: str, zone: str = "") -> Schedule:

@@ -1,0 +1,18 @@
+"""Kueue's resources, as the client names them."""
+
+from typing import Final
+
+from gpuaas.client.protocol import Resource
+
+GROUP: Final = "kueue.x-k8s.io"
+_VERSION: Final = "v1beta2"
+
+RESOURCE_FLAVORS: Final = Resource(GROUP, _VERSION, "resourceflavors", False, "ResourceFlavor")
+CLUSTER_QUEUES: Final = Resource(GROUP, _VERSION, "clusterqueues", False, "ClusterQueue")
+COHORTS: Final = Resource(GROUP, _VERSION, "cohorts", False, "Cohort")
+LOCAL_QUEUES: Final = Resource(GROUP, _VERSION, "localqueues", True, "LocalQueue")
+WORKLOADS: Final = Resource(GROUP, _VERSION, "workloads", True, "Workload")
+PRIORITY_CLASSES: Final = Resource(GROUP, _VERSION, "workloadpriorityclasses", False, "WorkloadPriorityClass")
+ADMISSION_CHECKS: Final = Resource(GROUP, _VERSION, "admissionchecks", False, "AdmissionCheck")
+TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
+FINALIZER: Final = f"{GROUP}/resource-in-use"

@@ -1,0 +1,164 @@
+"""The engine kept in step with the cluster's objects: each change of an object becomes a change the engine understands.
+
+What an object says counts only where it differs from what the engine was told before; so the echo of our own status
+writes wakes nobody. A reservation is the engine's from the moment it decides; until its write is seen, objects that do
+not show it yet are not taken for its release.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuaas.admission import quotas
+from gpuaas.admission.life import conditions_of, is_true
+from gpuaas.admission.workloads import Reader
+from gpuaas.engine.changes import Change, Evicted, Finished, Gone, PodsReady, Released, Reserved
+from gpuaas.engine.engine import Engine
+from gpuaas.engine.values import StopPolicy, Workload
+
+Object = dict[str, Any]
+View = Mapping[str, Any]
+
+
+class Mirror:
+    """Feeds one engine. `changed` is called after anything that may let a cycle decide something."""
+
+    def __init__(self, engine: Engine, changed: Callable[[], None]) -> None:
+        self.engine = engine
+        self._changed = changed
+        self._reader = Reader()
+        self._told: dict[tuple[str, str], Any] = {}
+        self._workloads: dict[str, Workload] = {}
+        self._assumed: set[str] = set()
+        self._checks: dict[str, Object] = {}
+        self._queues: dict[str, Object] = {}
+
+    # Decisions of the engine that are being written.
+
+    def assume(self, key: str) -> None:
+        self._assumed.add(key)
+
+    def wrote(self, key: str) -> None:
+        self._assumed.discard(key)
+
+    def failed(self, key: str, workload: View | None) -> None:
+        """The reservation could not be written: the workload waits again, or is gone."""
+        self._assumed.discard(key)
+        if workload is None:
+            self._tell(Finished(key))
+        else:
+            self._tell(Released(key, self._reader.workload(dict(workload))))
+
+    # Objects.
+
+    def namespace(self, old: Object | None, new: Object | None) -> None:
+        self._value("Namespace", old, new, quotas.namespace)
+
+    def flavor(self, old: Object | None, new: Object | None) -> None:
+        self._value("Flavor", old, new, quotas.flavor)
+
+    def cohort(self, old: Object | None, new: Object | None) -> None:
+        self._value("Cohort", old, new, quotas.cohort)
+
+    def topology(self, old: Object | None, new: Object | None) -> None:
+        self._value("Topology", old, new, quotas.topology)
+
+    def node(self, old: Object | None, new: Object | None) -> None:
+        self._value("Node", old, new, quotas.node)
+
+    def local_queue(self, old: Object | None, new: Object | None) -> None:
+        self._value("LocalQueue", old, new, quotas.local_queue)
+
+    def cluster_queue(self, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self._queues.pop(name, None)
+        else:
+            self._queues[name] = new
+        self._value("ClusterQueue", old, new, self._cluster_queue)
+
+    def check(self, old: Object | None, new: Object | None) -> None:
+        name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self._checks.pop(name, None)
+        else:
+            self._checks[name] = new
+        for queue in tuple(self._queues.values()):
+            if any(rule["name"] == name for rule in _check_rules(queue)):
+                self.cluster_queue(queue, queue)
+
+    def _cluster_queue(self, obj: Object) -> Any:
+        value = quotas.cluster_queue(obj, {name: self._checks.get(name, {}) for name in _check_names(obj)})
+        if obj["metadata"].get("deletionTimestamp") and value.stop is StopPolicy.NONE:
+            return quotas.cluster_queue({**obj, "spec": {**obj["spec"], "stopPolicy": "Hold"}}, self._checks)
+        return value
+
+    def workload(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        assert obj is not None
+        key = f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+        if new is None or not _counts(new):
+            self._assumed.discard(key)
+            if self._workloads.pop(key, None) is not None or key in self.engine.items:
+                self._tell(Finished(key))
+            return
+        value = self._reader.workload(new)
+        before, self._workloads[key] = self._workloads.get(key), value
+        item = self.engine.items.get(key)
+        conditions = conditions_of(new)
+        if is_true(conditions.get("QuotaReserved")) and (new.get("status") or {}).get("admission"):
+            self._reserved(key, new, value, before, conditions)
+        elif item is not None and item.reserved:
+            if key in self._assumed:
+                return  # written, but not seen yet
+            self._tell(Released(key, value))
+        elif before != value or item is None:
+            self._tell(value)
+
+    def _reserved(self, key: str, obj: Object, value: Workload, before: Workload | None, conditions: Any) -> None:
+        self._assumed.discard(key)
+        item = self.engine.items.get(key)
+        if item is None or not item.reserved:
+            self._tell(self._reader.reserved(obj))
+            return
+        if before != value:
+            self._tell(value)
+        evicted = conditions.get("Evicted")
+        if is_true(evicted) and not item.evicted:
+            self._tell(Evicted(key, evicted.get("reason", "")))
+        if "PodsReady" in conditions:
+            self.engine.apply(PodsReady(key, is_true(conditions["PodsReady"])))
+
+    def _value(self, kind: Any, old: Object | None, new: Object | None, read: Callable[[Object], Any]) -> None:
+        obj = new or old
+        assert obj is not None
+        meta = obj["metadata"]
+        name = f"{meta['namespace']}/{meta['name']}" if kind == "LocalQueue" else meta["name"]
+        if new is None:
+            if self._told.pop((kind, name), None) is not None:
+                self._tell(Gone(kind, name))
+            return
+        value = read(new)
+        if self._told.get((kind, name)) != value:
+            self._told[kind, name] = value
+            self._tell(value)
+
+    def _tell(self, change: Change) -> None:
+        self.engine.apply(change)
+        self._changed()
+
+
+def _counts(workload: View) -> bool:
+    """Whether it waits or holds quota at all."""
+    active = (workload.get("spec") or {}).get("active", True)
+    return bool(active) and not is_true(conditions_of(workload).get("Finished"))
+
+
+def _check_rules(queue: View) -> list[Object]:
+    return ((queue.get("spec") or {}).get("admissionChecksStrategy") or {}).get("admissionChecks") or []
+
+
+def _check_names(queue: View) -> list[str]:
+    return [rule["name"] for rule in _check_rules(queue)]
+
+
+__all__ = ["Mirror", "Reserved"]
