@@ -1,18 +1,13 @@
-// A load generator for Kubernetes API servers: 64 TLS connections, one verb at a time, latencies kept.
-// Compiled, so that what is measured is the server. Standard library only. Prints one JSON line per run.
+// A load generator for Kubernetes API servers: one verb at a time over many TLS connections, every latency kept.
+// Compiled, and below net/http, so that what is measured is the server and not the client beside it. Standard library
+// only. Prints one JSON line per run; the object it writes is in objects.go, the connection in wire.go.
 package main
 
 import (
 	"bufio"
-	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"sort"
 	"strings"
@@ -28,36 +23,25 @@ var (
 	op      = flag.String("op", "get", "create, get, patch, list, delete or watch")
 	kind    = flag.String("kind", "configmap", "configmap or job")
 	count   = flag.Int("n", 1000, "requests (for watch: writes)")
+	objects = flag.Int("objects", 0, "how many objects get and patch go round; 0: as many as requests")
 	workers = flag.Int("c", 64, "connections (for watch: watchers)")
 	ns      = flag.String("namespace", "bench", "namespace")
 )
 
 func main() {
 	flag.Parse()
-	client := newClient()
+	if *objects == 0 {
+		*objects = *count
+	}
+	open := dialer()
 	var line map[string]any
 	if *op == "watch" {
-		line = fanOut(client)
+		line = fanOut(open)
 	} else {
-		line = run(client)
+		line = run(open)
 	}
 	out, _ := json.Marshal(line)
 	fmt.Println(string(out))
-}
-
-func newClient() *http.Client {
-	pool := x509.NewCertPool()
-	pem, err := os.ReadFile(*ca)
-	if err != nil {
-		panic(err)
-	}
-	pool.AppendCertsFromPEM(pem)
-	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: pool},
-		MaxIdleConnsPerHost: *workers + 8,
-		MaxConnsPerHost:     *workers + 8,
-		DisableCompression:  true,
-	}}
 }
 
 func collection() string {
@@ -67,16 +51,26 @@ func collection() string {
 	return "/api/v1/namespaces/" + *ns + "/configmaps"
 }
 
-// run sends count requests over the connections and keeps each latency.
-func run(client *http.Client) map[string]any {
-	var next atomic.Int64
-	var failed atomic.Int64
+// run sends count requests over the connections, which are open before the clock starts, and keeps each latency.
+func run(open func() *conn) map[string]any {
+	conns := make([]*conn, *workers)
+	var opened sync.WaitGroup
+	for w := range conns {
+		opened.Add(1)
+		go func() {
+			defer opened.Done()
+			conns[w] = open()
+			conns[w].do("GET", "/version", nil, "")
+		}()
+	}
+	opened.Wait()
+	var next, failed atomic.Int64
 	latencies := make([][]time.Duration, *workers)
 	var wg sync.WaitGroup
 	start := time.Now()
-	for w := 0; w < *workers; w++ {
+	for w := range conns {
 		wg.Add(1)
-		go func(w int) {
+		go func() {
 			defer wg.Done()
 			for {
 				i := int(next.Add(1)) - 1
@@ -84,12 +78,12 @@ func run(client *http.Client) map[string]any {
 					return
 				}
 				began := time.Now()
-				if !send(client, i) {
+				if !send(conns[w], i) {
 					failed.Add(1)
 				}
 				latencies[w] = append(latencies[w], time.Since(began))
 			}
-		}(w)
+		}()
 	}
 	wg.Wait()
 	elapsed := time.Since(start)
@@ -100,70 +94,48 @@ func run(client *http.Client) map[string]any {
 	return report(all, elapsed, failed.Load(), len(all))
 }
 
-func send(client *http.Client, i int) bool {
-	name := fmt.Sprintf("b-%06d", i)
+func send(c *conn, i int) bool {
+	item := fmt.Sprintf("%s/b-%06d", collection(), i%*objects)
 	switch *op {
 	case "create":
-		return do(client, "POST", collection(), body(name), "application/json")
+		return c.do("POST", collection(), object(fmt.Sprintf("b-%06d", i)), "application/json")
 	case "get":
-		return do(client, "GET", collection()+"/"+name, nil, "")
+		return c.do("GET", item, nil, "")
 	case "patch":
-		patch := []byte(fmt.Sprintf(`{"metadata":{"labels":{"step":"s%d"}}}`, time.Now().UnixNano()))
-		return do(client, "PATCH", collection()+"/"+name, patch, "application/merge-patch+json")
+		return c.do("PATCH", item, step(time.Now().UnixNano()), "application/merge-patch+json")
 	case "list":
-		return do(client, "GET", collection(), nil, "")
-	case "delete":
-		return do(client, "DELETE", collection()+"/"+name, nil, "")
+		return c.do("GET", collection(), nil, "")
+	case "delete": // in the background: jobs would otherwise wait for a garbage collector
+		return c.do("DELETE", item+"?propagationPolicy=Background", nil, "")
 	}
 	panic("unknown op " + *op)
 }
 
-func do(client *http.Client, method, path string, data []byte, media string) bool {
-	request, _ := http.NewRequest(method, *base+path, bytes.NewReader(data))
-	request.Header.Set("Authorization", "Bearer "+*token)
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", "bench/1")
-	if media != "" {
-		request.Header.Set("Content-Type", media)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return false
-	}
-	defer response.Body.Close()
-	if response.StatusCode >= 300 {
-		text, _ := io.ReadAll(response.Body)
-		fmt.Fprintln(os.Stderr, method, path, response.StatusCode, string(text[:min(len(text), 300)]))
-		return false
-	}
-	_, err = io.Copy(io.Discard, response.Body)
-	return err == nil
+func step(i int64) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"labels":{"step":"s%d"}}}`, i)
 }
 
 // fanOut opens the watchers, then writes one object at a time and waits until every watcher has seen it.
-func fanOut(client *http.Client) map[string]any {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	seen := make(chan struct{}, 1<<20)
+func fanOut(open func() *conn) map[string]any {
+	seen := make(chan struct{}, 1<<16)
 	var ready sync.WaitGroup
-	for w := 0; w < *workers; w++ {
+	for range *workers {
 		ready.Add(1)
-		go watch(ctx, client, &ready, seen)
+		go watch(open, &ready, seen)
 	}
 	ready.Wait()
 	time.Sleep(300 * time.Millisecond)
+	writer := open()
 	var latencies []time.Duration
-	start := time.Now()
 	var failed int64
-	for i := 0; i < *count; i++ {
+	start := time.Now()
+	for i := range *count {
 		began := time.Now()
-		patch := []byte(fmt.Sprintf(`{"metadata":{"labels":{"step":"s%d"}}}`, i))
-		if !do(client, "PATCH", collection()+"/b-000000", patch, "application/merge-patch+json") {
+		if !writer.do("PATCH", collection()+"/b-000000", step(began.UnixNano()+int64(i)), "application/merge-patch+json") {
 			failed++
 			continue
 		}
-		for w := 0; w < *workers; w++ {
+		for range *workers {
 			<-seen
 		}
 		latencies = append(latencies, time.Since(began))
@@ -171,18 +143,20 @@ func fanOut(client *http.Client) map[string]any {
 	return report(latencies, time.Since(start), failed, *count**workers)
 }
 
-func watch(ctx context.Context, client *http.Client, ready *sync.WaitGroup, seen chan struct{}) {
-	path := collection() + "?watch=true&fieldSelector=metadata.name%3Db-000000&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
-	request, _ := http.NewRequestWithContext(ctx, "GET", *base+path, nil)
-	request.Header.Set("Authorization", "Bearer "+*token)
-	response, err := client.Do(request)
-	if err != nil {
-		panic(err)
+func watch(open func() *conn, ready *sync.WaitGroup, seen chan struct{}) {
+	path := collection() + "?watch=true&fieldSelector=metadata.name%3Db-000000" +
+		"&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
+	c := open()
+	c.send("GET", path, nil, "")
+	status, body := c.head()
+	if status != 200 {
+		fmt.Fprintln(os.Stderr, "watch was answered", status)
+		os.Exit(1)
 	}
 	ready.Done()
-	reader := bufio.NewReaderSize(response.Body, 1<<16)
+	lines := bufio.NewReaderSize(body, 1<<16)
 	for {
-		line, err := reader.ReadString('\n')
+		line, err := lines.ReadString('\n')
 		if err != nil {
 			return
 		}
@@ -204,27 +178,4 @@ func report(latencies []time.Duration, elapsed time.Duration, failed int64, even
 		"op": *op, "kind": *kind, "rate": float64(events) / elapsed.Seconds(), "seconds": elapsed.Seconds(),
 		"p50": at(0.5), "p90": at(0.9), "p99": at(0.99), "failed": failed,
 	}
-}
-
-var padding = strings.Repeat("all work and no play makes a dull benchmark; ", 56)
-
-func body(name string) []byte {
-	labels := `"labels":{"app.kubernetes.io/name":"bench","app.kubernetes.io/part-of":"load","tier":"test"}`
-	if *kind == "configmap" {
-		return []byte(fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,%s},"data":{"one":"1","two":"2","text":%q}}`,
-			name, labels, padding))
-	}
-	var env []string
-	for i := 0; i < 12; i++ {
-		env = append(env, fmt.Sprintf(`{"name":"SETTING_%02d","value":"the value of setting number %d, long enough to count"}`, i, i))
-	}
-	return []byte(fmt.Sprintf(`{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":%q,%s,"annotations":{"note":%q}},`+
-		`"spec":{"suspend":true,"parallelism":2,"completions":2,"backoffLimit":3,"template":{"metadata":{%s},"spec":{"restartPolicy":"Never",`+
-		`"nodeSelector":{"node.kubernetes.io/instance-type":"g6.12xlarge"},`+
-		`"tolerations":[{"key":"nvidia.com/gpu","operator":"Exists","effect":"NoSchedule"}],`+
-		`"volumes":[{"name":"scratch","emptyDir":{}},{"name":"settings","configMap":{"name":"settings"}}],`+
-		`"containers":[{"name":"main","image":"registry.example.com/train:1.2","command":["python","train.py","--epochs","10"],`+
-		`"env":[%s],"resources":{"requests":{"cpu":"4","memory":"16Gi","nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}},`+
-		`"volumeMounts":[{"name":"scratch","mountPath":"/scratch"},{"name":"settings","mountPath":"/etc/settings"}]}]}}}}`,
-		name, labels, padding[:900], labels, strings.Join(env, ",")))
 }

@@ -1,0 +1,46 @@
+"""Runs the benchmarks, all or the parts named, and prints figures; `--json FILE` keeps them."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench import apiserver, lifecycle
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--rounds", type=int, default=3, help="of the API server's lines; the median counts")
+    parser.add_argument("--only-ours", action="store_true", help="leave the real kube-apiserver out")
+    options = parser.parse_args()
+    unknown = [part for part in options.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part is called {unknown[0]!r}: there are {', '.join(PARTS)}")
+    figures: dict[str, Any] = {}
+    for part in options.parts or PARTS:
+        figures[part] = PARTS[part](options)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+        print(f"\nfigures written to {options.json}")
+    return 0
+
+
+def _engine(_: argparse.Namespace) -> None:
+    from bench import engine
+
+    for part in engine.PARTS.values():
+        part()
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "lifecycle": lambda _: lifecycle.measure(),
+    "apiserver": lambda options: apiserver.measure(options.rounds, only_ours=options.only_ours),
+    "engine": _engine,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

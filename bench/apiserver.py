@@ -1,0 +1,120 @@
+"""Requests a second, ours and the real kube-apiserver's, by one compiled client in one run.
+
+Line by line both servers take turns, in every round the other one first, and the median of the rounds is shown: on a
+machine that others use too, only what was measured side by side can be compared.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench import generator, sides
+from bench.generator import Figures
+from bench.show import progress, table
+
+KINDS = ("configmap", "job")
+OBJECTS = 3_000
+
+
+@dataclass(frozen=True)
+class Line:
+    verb: str
+    requests: int
+    wanted: float  # times the real server's rate
+    connections: int = 64
+    shown: str = ""
+
+
+LINES = (
+    Line("create", OBJECTS, 2),
+    Line("get", 12_000, 4),
+    Line("patch", OBJECTS, 2, shown="merge patch"),
+    Line("list", 100, 2, shown="list 3,000"),
+    Line("watch", 50, 2, connections=200, shown="watch ×200"),
+    Line("delete", OBJECTS, 2),
+)
+Results = dict[tuple[str, str, str], list[Figures]]  # (kind, verb, side) -> one for each round
+
+
+def measure(rounds: int, *, only_ours: bool) -> dict[str, Any]:
+    missing = "" if only_ours else sides.why_no_real()
+    if missing:
+        print(f"The real server is left out: {missing}")
+    results: Results = {}
+    with tempfile.TemporaryDirectory(prefix="gpuaas-load-") as folder, ExitStack() as stack:
+        try:
+            program = generator.build(Path(folder))
+        except generator.NoGenerator as reason:
+            print(f"The API server is not measured: {reason}")
+            return {"skipped": str(reason)}
+        progress("starting the servers")
+        servers = [stack.enter_context(sides.ours())]
+        if not (only_ours or missing):
+            servers.append(stack.enter_context(sides.real()))
+        for server in servers:
+            server.make_namespace(generator.NAMESPACE)
+        for number in range(rounds):
+            _round(number, rounds, program, servers, results)
+        rss = {server.name: server.rss_mb() for server in servers}
+    medians = {key: _median(found) for key, found in results.items()}
+    _print(medians, rounds)
+    return {
+        "rounds": rounds,
+        "load": os.getloadavg(),
+        "rss_mb_at_the_end": rss,
+        "lines": [
+            {"kind": kind, "line": verb, "server": side, **asdict(figures)}
+            for (kind, verb, side), figures in medians.items()
+        ],
+    }
+
+
+def _round(number: int, rounds: int, program: Path, servers: list[sides.Side], results: Results) -> None:
+    for kind in KINDS:
+        for line in LINES:
+            for server in servers if number % 2 else reversed(servers):
+                progress(f"round {number + 1} of {rounds}: {line.verb} {kind} on {server.name}")
+                figures = generator.run(
+                    program, server, line.verb, kind, line.requests, connections=line.connections, objects=OBJECTS
+                )
+                results.setdefault((kind, line.verb, server.name), []).append(figures)
+
+
+def _median(found: list[Figures]) -> Figures:
+    rows = [asdict(each) for each in found]
+    return Figures(**{name: median(row[name] for row in rows) for name in rows[0]})
+
+
+def _print(medians: dict[tuple[str, str, str], Figures], rounds: int) -> None:
+    progress("")
+    rows: list[tuple[str, ...]] = []
+    for kind in KINDS:
+        for line in LINES:
+            ours, real = (medians.get((kind, line.verb, side)) for side in ("ours", "real"))
+            assert ours is not None
+            rows.append((f"{line.shown or line.verb}, {kind}", "ours", *_cells(ours), ""))
+            if real is not None:
+                ratio = ours.rate / real.rate
+                verdict = "" if ratio >= line.wanted else f" < {line.wanted:g}"
+                rows.append(("", "real", *_cells(real), f"{ratio:.1f}×{verdict}"))
+    head = ("line", "server", "per s", "p50 ms", "p90", "p99", "RSS MB", "CPU µs", "ratio")
+    table(f"API server, HTTPS, 64 connections, 3 KB objects; median of {rounds} rounds", head, rows)
+    print("  RSS: the highest during the line, of all the server's processes. CPU: the server's, for one request")
+    print("  (watch: one event). Real: kube-apiserver + etcd without fsync; ours: durable writes, with controllers.")
+
+
+def _cells(figures: Figures) -> tuple[str, ...]:
+    return (
+        f"{figures.rate:,.0f}",
+        f"{figures.p50:.1f}",
+        f"{figures.p90:.1f}",
+        f"{figures.p99:.1f}",
+        f"{figures.rss_mb:.0f}",
+        f"{figures.cpu_us:,.0f}",
+    )
