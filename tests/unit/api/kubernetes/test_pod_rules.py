@@ -3,7 +3,17 @@
 from typing import Any
 
 import pytest
-from tests.unit.api.kubernetes.rulebook import changed, complaints, made, pod, refused, with_container
+from tests.unit.api.kubernetes.rulebook import (
+    changed,
+    complaints,
+    job,
+    kind_of,
+    made,
+    pod,
+    refused,
+    with_container,
+    workload,
+)
 
 from gpuaas.api.kubernetes.rules.pod_defaults import pull_policy
 from gpuaas.api.kubernetes.rules.pods import qos_class
@@ -243,3 +253,40 @@ def test_tolerations_are_only_added() -> None:
     assert complaints(tolerant, {"spec": {"tolerations": more[1:]}}) == [
         "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"
     ]
+
+
+def _warnings(sent: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
+    obj = made(sent)
+    return list(kind_of(obj).behaviour.warnings(obj, None if old is None else made(old)))
+
+
+@pytest.mark.parametrize(
+    ("sent", "warnings"),
+    [
+        (pod(), []),
+        (pod(nodeSelector={"beta.kubernetes.io/os": "linux"}), ['spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead']),
+        (with_container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]), ['spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply']),
+        (with_container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "more-$(A)"}]), []),
+        (with_container(resources={"limits": {"memory": "100m"}}), ['spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer', 'spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer']),
+        (with_container(ports=[{"containerPort": 80}, {"containerPort": 80}]), ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"]),
+        (pod(imagePullSecrets=[{"name": "a"}, {"name": "a"}]), ['spec.imagePullSecrets[1].name: duplicate name "a"']),
+        ({**job(), "metadata": {"name": "a.b"}}, ["metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"]),
+        ({**pod(), "metadata": {"name": "a.b"}}, ["metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"]),
+    ],
+)  # fmt: skip
+def test_what_is_accepted_with_a_warning(sent: dict[str, Any], warnings: list[str]) -> None:
+    assert refused(sent) == []
+    assert _warnings(sent) == warnings
+
+
+def test_an_unchanged_template_is_not_warned_about_again() -> None:
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {**pod()["spec"], "terminationGracePeriodSeconds": -1}}
+    negative = workload("Deployment", template=template)
+    text = "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
+    assert _warnings(negative) == [text]
+    assert _warnings({**negative, "spec": {**negative["spec"], "replicas": 3}}, negative) == []
+    assert _warnings(negative, workload("Deployment")) == [text]
+
+
+def test_a_pods_grace_is_never_negative() -> None:
+    assert made(pod(terminationGracePeriodSeconds=-1))["spec"]["terminationGracePeriodSeconds"] == 1

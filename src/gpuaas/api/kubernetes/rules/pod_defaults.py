@@ -27,6 +27,8 @@ def default_pod(spec: Part) -> None:
                 if not port.get("hostPort"):
                     port["hostPort"] = port.get("containerPort", 0)
     spec.setdefault("enableServiceLinks", True)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1  # in a template it stays negative, with a warning
 
 
 def default_pod_template(template: Part) -> None:

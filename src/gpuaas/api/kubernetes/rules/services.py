@@ -111,6 +111,22 @@ class Service(Behaviour):
             if index < len(new) and address != new[index]
         ]
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        spec = obj.get("spec") or {}
+        found: list[str] = []
+        if is_headless(spec):
+            ignored = [field for field in ("loadBalancerIP", "externalIPs") if spec.get(field)]
+            found += [f"spec.{field} is ignored for headless services" for field in ignored]
+            if spec.get("sessionAffinity") != "None":
+                found.append("spec.SessionAffinity is ignored for headless services")
+        elif spec.get("externalIPs") and spec.get("type") != "ExternalName":
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if spec.get("type") != "ExternalName" and spec.get("externalName"):
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+        return found
+
     def fields(self, obj: View) -> Mapping[str, str]:
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}

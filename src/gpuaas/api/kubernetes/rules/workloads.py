@@ -8,6 +8,7 @@ from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import dns_label, nonnegative, shown_selector, unchanged
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod_template
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_template
+from gpuaas.api.kubernetes.rules.pod_warnings import workload_warnings
 from gpuaas.api.kubernetes.rules.selectors import (
     is_empty,
     is_readable,
@@ -78,6 +79,9 @@ class Deployment(Behaviour):
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return _same_selector(obj, old)
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        return workload_warnings(obj, old)
+
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         return replica_counts(obj, old, ("updatedReplicas", "readyReplicas", "availableReplicas"), "readyReplicas")
 
@@ -99,6 +103,9 @@ class ReplicaSet(Behaviour):
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return _same_selector(obj, old)
+
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        return workload_warnings(obj, old)
 
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -165,6 +172,9 @@ class StatefulSet(Behaviour):
         )
         return [] if new == before else [forbidden("spec", _STATEFUL_FROZEN)]
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        return workload_warnings(obj, old, names=False)
+
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         return replica_counts(obj, old, counts, "status.readyReplicas")
@@ -205,6 +215,9 @@ class DaemonSet(Behaviour):
         errors += _daemon_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
         return errors + nonnegative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        return workload_warnings(obj, old, names=False)
+
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return _same_selector(obj, old)
 
@@ -235,6 +248,9 @@ class ReplicationController(Behaviour):
             return [*errors, required("spec.template")]
         as_object = {**spec, "selector": {"matchLabels": spec.get("selector") or {}}}
         return errors + template_errors(as_object, "spec", "ReplicationController")
+
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        return workload_warnings(obj, old)
 
     def fields(self, obj: View) -> Mapping[str, str]:
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}

@@ -1,0 +1,148 @@
+"""What is accepted in a pod or a template of pods but worth a word: for the Warning header.
+
+`pod_warnings` looks at metadata and spec below a path; `workload_warnings` at a workload's template, and on an update
+only when the template changed. Names that make poor host names are told when an object is made.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gpuaas.api.kubernetes.rules.checks import each
+from gpuaas.api.metadata import View
+from gpuaas.base.fielderrors import child, keyed
+from gpuaas.base.names import is_dns1123_label
+from gpuaas.base.quantity import parse_quantity
+
+_NODE_LABELS: Final = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
+_VOLUMES: Final = {
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+def name_warnings(name: str, where: str = "Pod names and hostnames") -> list[str]:
+    messages = is_dns1123_label(name)
+    if not messages:
+        return []
+    return [
+        f"metadata.name: this is used in {where}, which can result in surprising behavior; a DNS label is recommended:"
+        f" [{' '.join(messages)}]"
+    ]
+
+
+def workload_warnings(obj: View, old: View | None, *, names: bool = True) -> list[str]:
+    """For a workload with its template at spec.template."""
+    template = (obj.get("spec") or {}).get("template") or {}
+    if old is not None:
+        before = (old.get("spec") or {}).get("template") or {}
+        return [] if template == before else pod_warnings(template, "spec.template")
+    found = name_warnings((obj.get("metadata") or {}).get("name", "")) if names else []
+    return found + pod_warnings(template, "spec.template")
+
+
+def pod_warnings(pod: View, path: str = "") -> list[str]:
+    spec, at = pod.get("spec") or {}, child(path, "spec")
+    found = [
+        f"{keyed(child(at, 'nodeSelector'), key)}: {_NODE_LABELS[key]}"
+        for key in spec.get("nodeSelector") or ()
+        if key in _NODE_LABELS
+    ]
+    for constraint, where in each(spec, "topologySpreadConstraints", at):
+        key = constraint.get("topologyKey", "")
+        if key in _NODE_LABELS:
+            found.append(f"{child(where, 'topologyKey')}: {key} is {_NODE_LABELS[key]}")
+        if constraint.get("labelSelector") is None:
+            found.append(f"{child(where, 'labelSelector')}: a null labelSelector results in matching no pod")
+    for volume, where in each(spec, "volumes", at):
+        found += [
+            f"{child(where, source)}: {text}" for source, text in _VOLUMES.items() if volume.get(source) is not None
+        ]
+    found += _pull_secrets(spec, at)
+    containers = [pair for kind in _CONTAINERS for pair in each(spec, kind, at)]
+    for container, where in containers:
+        found += _fractions(container, where) + _hidden_variables(container, where)
+    found += _ports(containers)
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        text = "must be >= 0; negative values are invalid and will be treated as 1"
+        found.append(f"{child(at, 'terminationGracePeriodSeconds')}: {text}")
+    return found
+
+
+def _pull_secrets(spec: View, path: str) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
+    for secret, at in each(spec, "imagePullSecrets", path):
+        name = secret.get("name", "")
+        if name in seen:
+            found.append(f'{child(at, "name")}: duplicate name "{name}"')
+        seen.add(name)
+    empty = [at for secret, at in each(spec, "imagePullSecrets", path) if not secret.get("name")]
+    return found + [f'{child(at, "name")}: invalid empty name ""' for at in empty]
+
+
+def _fractions(container: View, path: str) -> list[str]:
+    found: list[str] = []
+    for name in ("memory", "ephemeral-storage"):
+        for kind in ("limits", "requests"):
+            amount = ((container.get("resources") or {}).get(kind) or {}).get(name)
+            if amount is not None and parse_quantity(amount).milli % 1000:
+                at = keyed(child(path, "resources", kind), name)
+                text = f'fractional byte value "{parse_quantity(amount)}" is invalid, must be an integer'
+                found.append(f"{at}: {text}")
+    return found
+
+
+def _hidden_variables(container: View, path: str) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
+    for index, variable in enumerate(container.get("env") or ()):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        reference = f"$({name})"
+        extends = variable.get("valueFrom") is None and reference in value and value != reference
+        if name in seen and not extends:
+            text = f'hides previous definition of "{name}", which may be dropped when using apply'
+            found.append(f"{child(path, 'env', index)}: {text}")
+        seen.add(name)
+    return found
+
+
+def _ports(containers: Sequence[tuple[View, str]]) -> list[str]:
+    ports = [(port, at) for container, where in containers for port, at in each(container, "ports", where)]
+    found: list[str] = []
+    taken: dict[tuple[Any, Any], list[tuple[View, str]]] = {}
+    for port, at in ports:
+        key = (port.get("containerPort"), port.get("protocol"))
+        for other, where in taken.get(key, ()):
+            if _host(port) == _host(other):
+                found.append(f"{at}: duplicate port definition with {where}")
+            elif not port.get("hostPort") or not other.get("hostPort"):
+                found.append(f"{at}: overlapping port definition with {where}")
+        taken.setdefault(key, []).append((port, at))
+    names: dict[str, str] = {}
+    for port, at in ports:
+        name = port.get("name")
+        if name and name in names:
+            where = names[name]
+            text = f'duplicate port name "{name}" with {where}, services and probes that select ports by name will use {where}'
+            found.append(f"{at}: {text}")
+        elif name:
+            names[name] = at
+    return found
+
+
+def _host(port: View) -> tuple[Any, Any]:
+    return port.get("hostIP", ""), port.get("hostPort", 0)
