@@ -7,35 +7,31 @@ request is a request. What Kueue's configuration makes of requests is `resources
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
+from gpuaas.admission.resources import Amounts, Object, ResourceRules, amounts, invalid
+from gpuaas.base.quantity import ZERO, Quantity
 from gpuaas.engine.amounts import MAX_INT64
 from gpuaas.engine.constraints import Requirement, Taint, Term, Toleration
 from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
 
-Object = Mapping[str, Any]
-Amounts = dict[str, Quantity]
 
-
-def pod_set(spec: Object, taken: int = 0) -> PodSet:
-    """A pod set of a workload; `taken` of its pods have finished and ask for nothing any more."""
-    template = spec.get("template") or {}
-    pod = template.get("spec") or {}
+def pod_set(spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | None = None) -> PodSet:
+    """A pod set of a workload, given its pod spec; `taken` of its pods have finished and ask for nothing any more."""
     count = spec.get("count", 1)
-    requests = {name: max(0, units(name, amount)) for name, amount in pod_requests(pod).items()}
+    raw = pod_requests(pod)
+    counted = raw if rules is None else rules.applied(raw)
     return PodSet(
         name=spec.get("name", "main"),
         count=count - min(taken, count),
-        requests=tuple(sorted(requests.items())),
+        requests=_amounts_of(counted),
         min_count=spec.get("minCount"),
         tolerations=tolerations(pod.get("tolerations")),
         node_selector=tuple(sorted((pod.get("nodeSelector") or {}).items())),
         affinity=required_affinity(pod),
         topology=topology_request(spec.get("topologyRequest")),
-        problem=above_limits(pod),
+        placement=_amounts_of(raw) if counted is not raw else None,
     )
 
 
@@ -63,20 +59,18 @@ def pod_requests(pod: Object) -> Amounts:
             _raise(peak, during)
     _raise(total, peak)
     total |= _requests(pod)
-    _add(total, _amounts(pod.get("overhead")))
+    _add(total, amounts(pod.get("overhead")))
     return total
 
 
-def above_limits(pod: Object) -> str:
-    """Upstream's words for requests above their limits; empty if there are none."""
-    for path, owner in _with_resources(pod):
+def above_limits(pod: Object, path: str) -> Iterator[str]:
+    """Upstream's words for each container that requests more than its limits."""
+    for where, owner in _with_resources(pod):
         own = owner.get("resources") or {}
-        requests, limits = _amounts(own.get("requests")), _amounts(own.get("limits"))
+        requests, limits = amounts(own.get("requests")), amounts(own.get("limits"))
         over = sorted(name for name, amount in requests.items() if name in limits and amount.nano > limits[name].nano)
         if over:
-            found = ", ".join(f'"{name}"' for name in over)
-            return f"resources validation failed: {path}.requests: Invalid value: [{found}]: requests must not exceed its limits"
-    return ""
+            yield invalid(f"{path}.{where}", over, "requests must not exceed its limits")
 
 
 def tolerations(found: Iterable[Object] | None) -> tuple[Toleration, ...]:
@@ -121,19 +115,19 @@ def topology_request(request: Object | None) -> TopologyRequest | None:
 
 def _with_resources(pod: Object) -> Iterable[tuple[str, Object]]:
     for index, container in enumerate(pod.get("initContainers") or ()):
-        yield f"spec.initContainers[{index}].resources", container
+        yield f"initContainers[{index}]", container
     for index, container in enumerate(pod.get("containers") or ()):
-        yield f"spec.containers[{index}].resources", container
-    yield "spec.resources", pod
+        yield f"containers[{index}]", container
+    yield "resources", pod
 
 
 def _requests(owner: Object) -> Amounts:
     resources = owner.get("resources") or {}
-    return _amounts(resources.get("limits")) | _amounts(resources.get("requests"))
+    return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
-def _amounts(found: Object | None) -> Amounts:
-    return {name: parse_quantity(amount) for name, amount in (found or {}).items()}
+def _amounts_of(requests: Amounts) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((name, max(0, units(name, amount))) for name, amount in requests.items()))
 
 
 def _add(to: Amounts, more: Amounts) -> None:

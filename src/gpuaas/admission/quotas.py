@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.pods import Object, requirements, taints, tolerations, units
+from gpuaas.admission.pods import requirements, taints, tolerations, units
+from gpuaas.admission.resources import Object
 from gpuaas.base.quantity import Quantity, parse_quantity
 from gpuaas.engine.amounts import MAX_INT64, UNLIMITED
 from gpuaas.engine.constraints import Requirement, Term

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.admission import quotas
-from gpuaas.admission.pods import Object
+from gpuaas.admission.resources import Object
 from gpuaas.admission.workloads import Reader
 from gpuaas.engine.changes import Finished, Released
 from gpuaas.engine.engine import BOTH_STRATEGIES, Config, Engine

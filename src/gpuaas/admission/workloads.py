@@ -6,10 +6,12 @@ moment, any other from its creation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from gpuaas.admission.pods import Object, pod_set, units
+from gpuaas.admission.pods import above_limits, pod_requests, pod_set, units
+from gpuaas.admission.resources import Limits, Object, ResourceRules, outside_limits, with_defaults
 from gpuaas.admission.status import domains_of
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.engine.changes import Reserved
@@ -17,15 +19,32 @@ from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
 
 
 class Reader:
-    """Reads workloads; equal pod sets become one value, which is what the engine groups by."""
+    """Reads workloads; equal pod sets become one value, which is what the engine groups by.
 
-    def __init__(self) -> None:
+    `rules` is what the configuration makes of requests; `limits` gives the LimitRanges of a namespace and `overhead`
+    what pods of a runtime class take on top, where there are any.
+    """
+
+    def __init__(
+        self,
+        rules: ResourceRules | None = None,
+        limits: Callable[[str], Limits | None] = lambda _: None,
+        overhead: Callable[[str], Object | None] = lambda _: None,
+    ) -> None:
+        self._rules = rules
+        self._limits = limits
+        self._overhead = overhead
         self._known: dict[tuple[PodSet, ...], tuple[PodSet, ...]] = {}
 
     def workload(self, obj: Object, created: Millis | None = None) -> Workload:
         metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
         taken = {p["name"]: p["count"] for p in status.get("reclaimablePods") or ()}
-        pod_sets = tuple(pod_set(p, taken.get(p.get("name", "main"), 0)) for p in spec.get("podSets") or ())
+        limits = self._limits(metadata.get("namespace", ""))
+        pods = [self._pod(p, limits) for p in spec.get("podSets") or ()]
+        pod_sets = tuple(
+            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules)
+            for p, pod in zip(spec.get("podSets") or (), pods, strict=True)
+        )
         if len(self._known) > 100_000:
             self._known.clear()
         pod_sets = self._known.setdefault(pod_sets, pod_sets)
@@ -44,8 +63,14 @@ class Reader:
             requeue_at=None if requeue_at is None else millis(requeue_at),
             parked=_is(conditions, "Requeued", "False"),
             failed_checks=any(c.get("state") in ("Retry", "Rejected") for c in status.get("admissionChecks") or ()),
+            problem=_problem(pods, limits),
             job_uid=(metadata.get("labels") or {}).get("kueue.x-k8s.io/job-uid", ""),
         )
+
+    def _pod(self, spec: Object, limits: Limits | None) -> Object:
+        pod = (spec.get("template") or {}).get("spec") or {}
+        runtime = pod.get("runtimeClassName")
+        return with_defaults(pod, limits, self._overhead(runtime) if runtime else None)
 
     def reserved(self, obj: Object, created: Millis | None = None, at: Millis | None = None) -> Reserved:
         """A workload with `status.admission`, as the engine has to know it."""
@@ -56,6 +81,27 @@ class Reader:
         evicted = conditions["Evicted"].get("reason", "") if _is(conditions, "Evicted", "True") else ""
         given = tuple(_given(p) for p in admission.get("podSetAssignments") or ())
         return Reserved(self.workload(obj, created), admission["clusterQueue"], given, at, evicted)
+
+
+def _problem(pods: list[Object], limits: Limits | None) -> str:
+    """Why no queue can take these pods as they are; upstream looks at limits first, then at LimitRanges."""
+    paths = [f"spec.podSets[{index}].template.spec" for index in range(len(pods))]
+    over = [words for path, pod in zip(paths, pods, strict=True) for words in above_limits(pod, path)]
+    if over:
+        return f"resources validation failed: {_joined(over)}"
+    if limits is None:
+        return ""
+    outside = [
+        words
+        for path, pod in zip(paths, pods, strict=True)
+        for words in outside_limits(pod, pod_requests(pod), limits, path)
+    ]
+    return f"resources didn't satisfy LimitRange constraints: {_joined(outside)}" if outside else ""
+
+
+def _joined(words: list[str]) -> str:
+    unique = list(dict.fromkeys(words))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def millis(timestamp: str) -> Millis:

@@ -121,9 +121,8 @@ class Engine(World):
         if queue.spec.namespaces != () and not self._selected(item, queue):
             words = "workload namespace doesn't match ClusterQueue selector"
             return Token.NAMESPACE_MISMATCH, words, Requeue.NAMESPACE_MISMATCH
-        for pod_set in item.workload.pod_sets:
-            if pod_set.problem:
-                return Token.MISCONFIGURED, pod_set.problem, Requeue.GENERIC
+        if item.workload.problem:
+            return Token.MISCONFIGURED, item.workload.problem, Requeue.GENERIC
         return None
 
     def _blocked(self, item: Item) -> bool:

@@ -62,8 +62,6 @@ class Passed(NamedTuple):
     assignment: Assignment | None = None
     waits_for: tuple[str, ...] = ()
     """Keys of the victims whose departure it waits for."""
-    quiet: bool = False
-    """Upstream writes no condition for it in this cycle."""
 
     @property
     def message(self) -> str:

@@ -153,8 +153,6 @@ class PodSet:
     topology: TopologyRequest | None = None
     placement: tuple[tuple[str, int], ...] | None = None
     """What one pod takes of a node, where that differs from what it takes of the quota."""
-    problem: str = ""
-    """Why no queue can take these pods (a request above its limit, a LimitRange): upstream's words."""
     _hash: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
@@ -163,7 +161,7 @@ class PodSet:
     def _identity(self) -> tuple[object, ...]:
         return (
             self.name, self.count, self.requests, self.min_count, self.tolerations, self.node_selector,
-            self.affinity, self.topology, self.placement, self.problem,
+            self.affinity, self.topology, self.placement,
         )  # fmt: skip
 
     def __hash__(self) -> int:
@@ -197,6 +195,8 @@ class Workload:
     failed_checks: bool = False
     """Some admission check says Retry or Rejected."""
     job_uid: str = ""
+    problem: str = ""
+    """Why no queue can take it as it is (a request above its limit, outside a LimitRange): upstream's words."""
 
     @property
     def key(self) -> Key:

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from gpuaas.admission import quotas, status
-from gpuaas.admission.pods import pod_requests, pod_set, units
+from gpuaas.admission.pods import pod_requests, units
+from gpuaas.admission.resources import limits_of, resource_rules
 from gpuaas.admission.workloads import Reader
 from gpuaas.engine.amounts import UNLIMITED, text
 from gpuaas.engine.constraints import Requirement
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.values import Fungibility, Preemption, Quota, StopPolicy
+
+from .builders import Lab, queue
 
 
 def container(name: str = "c", **requests: str) -> dict[str, Any]:
@@ -47,10 +50,83 @@ def test_what_one_pod_takes(pod: dict[str, Any], expected: dict[str, int]) -> No
 
 def test_a_request_above_its_limit_is_told() -> None:
     pod = {"containers": [{"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]}
-    problem = pod_set({"name": "main", "count": 1, "template": {"spec": pod}}).problem
-    assert problem == (
-        'resources validation failed: spec.containers[0].resources.requests: Invalid value: ["cpu"]: requests must not exceed its limits'
+    assert Reader().workload(workload(template={"spec": pod})).problem == (
+        'resources validation failed: spec.podSets[0].template.spec.containers[0]: Invalid value: ["cpu"]: '
+        "requests must not exceed its limits"
     )
+
+
+RANGES = [
+    {
+        "spec": {
+            "limits": [
+                {"type": "Container", "max": {"cpu": "4"}, "default": {"cpu": "3"}, "defaultRequest": {"gpu": "1"}}
+            ]
+        }
+    },
+    {"spec": {"limits": [{"type": "Container", "max": {"cpu": "5"}}, {"type": "Pod", "min": {"cpu": "2"}}]}},
+]
+
+
+@pytest.mark.parametrize(
+    ("requests", "problem"),
+    [
+        ({"cpu": "3"}, ""),
+        (
+            {"cpu": "4500m"},
+            'spec.podSets[0].template.spec.containers[0]: Invalid value: ["cpu"]: requests must not be above the limitRange max',
+        ),
+        (
+            {"cpu": "1"},
+            'spec.podSets[0].template.spec: Invalid value: ["cpu"]: requests must not be below the limitRange min',
+        ),
+    ],
+)
+def test_limit_ranges_of_a_namespace_count_together(requests: dict[str, str], problem: str) -> None:
+    pod = {"containers": [{"resources": {"requests": requests, "limits": requests}}]}
+    reader = Reader(limits=lambda _: limits_of(RANGES))
+    found = reader.workload(workload(template={"spec": pod}))
+    assert found.problem == (f"resources didn't satisfy LimitRange constraints: {problem}" if problem else "")
+    assert dict(found.pod_sets[0].requests)["gpu"] == 1, "a default request is a request"
+
+
+def test_a_workload_that_no_queue_can_take_is_told_and_waits() -> None:
+    lab = Lab(queue("q", 4))
+    lab.submit("w", "q", problem="resources validation failed: x")
+    plan = lab.cycle()
+    assert (plan.passed[0].token.value, plan.passed[0].message) == ("Misconfigured", "resources validation failed: x")
+
+
+def test_a_runtime_class_adds_its_overhead() -> None:
+    pod = {"runtimeClassName": "kata", "containers": [container(cpu="1")]}
+    reader = Reader(overhead={"kata": {"cpu": "250m"}}.get)
+    assert dict(reader.workload(workload(template={"spec": pod})).pod_sets[0].requests) == {"cpu": 1250}
+
+
+def test_configured_transformations_change_what_counts_against_quota_and_not_what_a_node_gives() -> None:
+    rules = resource_rules({
+        "excludeResourcePrefixes": ["example.com/"],
+        "transformations": [
+            {"input": "nvidia.com/mig-1g.5gb", "strategy": "Replace", "outputs": {"gpu-memory": "5Gi", "credits": "10"}},
+            {"input": "nvidia.com/mig-2g.10gb", "outputs": {"gpu-memory": "10Gi"}, "multiplyBy": "copies"},
+        ],
+    })  # fmt: skip
+    pod = {
+        "containers": [
+            container(
+                **{"nvidia.com/mig-1g.5gb": "2", "nvidia.com/mig-2g.10gb": "1", "copies": "3", "example.com/x": "1"}
+            )
+        ]
+    }
+    found = Reader(rules).workload(workload(template={"spec": pod})).pod_sets[0]
+    gi = 2**30
+    assert dict(found.requests) == {"gpu-memory": 40 * gi, "credits": 20, "nvidia.com/mig-2g.10gb": 1, "copies": 3}
+    assert dict(found.placement or ()) == {
+        "nvidia.com/mig-1g.5gb": 2,
+        "nvidia.com/mig-2g.10gb": 1,
+        "copies": 3,
+        "example.com/x": 1,
+    }
 
 
 def test_pods_that_finished_ask_for_nothing() -> None:
