@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _OPEN = frozenset({"/readyz", "/livez", "/healthz", "/version", "/version/"})
 _AGGREGATED = ("APIGroupDiscoveryList",)
 
+# How kubectl asks for the v2 document; older ones spell it with an @.
+_V2_PROTOBUF = (
+    b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    b"application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+)
+
 
 def is_open(path: str) -> bool:
     """Paths that need no credentials: they say whether the server is there, and nothing of what is in it."""
@@ -111,13 +117,12 @@ def _discovery(cluster: "Cluster", path: str, request: Request) -> Response:
 def _openapi(cluster: "Cluster", path: str, request: Request) -> Response:
     documents = cluster.openapi
     if path == "/openapi/v2":
-        if (
-            request.headers.get(b"accept")
-            and b"json" not in request.headers[b"accept"]
-            and b"*/*" not in request.headers[b"accept"]
-        ):
-            raise NotAcceptable("only the following media types are accepted: application/json")
-        return _raw(request, documents.v2())
+        accept = request.headers.get(b"accept", b"*/*")
+        if b"json" in accept or b"*/*" in accept:
+            return _raw(request, documents.v2())
+        if accept.partition(b";")[0].strip() in _V2_PROTOBUF:
+            return _raw(request, documents.v2_protobuf(), _V2_PROTOBUF[0])
+        raise NotAcceptable("only the following media types are accepted: application/json, " + _V2_PROTOBUF[0].decode())
     if path == "/openapi/v3":
         return _json(request, documents.index())
     if path.startswith("/openapi/v3/"):

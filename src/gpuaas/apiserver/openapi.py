@@ -1,7 +1,7 @@
 """OpenAPI of one cluster, made when asked for and kept until what it describes changes."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gpuaas
@@ -11,6 +11,7 @@ from gpuaas.apiserver.catalogue import Catalogue, Resource
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.discovery import Discovery
 from gpuaas.machinery.openapi import group_version_path, v2_document, v3_document, v3_index
+from gpuaas.machinery.openapi_wire import v2_protobuf
 
 
 class OpenApi:
@@ -19,7 +20,7 @@ class OpenApi:
         self._discovery = discovery
         self._prefix = prefix
         self._documents: dict[tuple[str, str], bytes] = {}  # (path, stamp) -> encoded
-        self._v2: tuple[int, bytes] = (-1, b"")
+        self._v2: dict[str, tuple[int, bytes]] = {}  # form -> (generation of the catalogue, encoded)
 
     def index(self) -> Object:
         return v3_index({path: _stamp(path, kinds) for path, kinds in self._paths().items()}, prefix=self._prefix)
@@ -36,11 +37,17 @@ class OpenApi:
         return self._documents[key]
 
     def v2(self) -> bytes:
-        generation, body = self._v2
+        return self._v2_as("json", encode)
+
+    def v2_protobuf(self) -> bytes:
+        return self._v2_as("protobuf", v2_protobuf)
+
+    def _v2_as(self, form: str, written: Callable[[Object], bytes]) -> bytes:
+        generation, body = self._v2.get(form, (-1, b""))
         if generation != self._catalogue.generation:
             kinds = [kind for pairs in self._paths().values() for _, kind in pairs]
-            body = encode(v2_document(kinds, self._schema_of, version=gpuaas.KUBERNETES_VERSION))
-            self._v2 = (self._catalogue.generation, body)
+            body = written(v2_document(kinds, self._schema_of, version=gpuaas.KUBERNETES_VERSION))
+            self._v2[form] = (self._catalogue.generation, body)
         return body
 
     def _paths(self) -> dict[str, list[tuple[Resource, Kind]]]:
