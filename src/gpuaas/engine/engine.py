@@ -21,6 +21,7 @@ from gpuaas.engine.plan import Plan
 from gpuaas.engine.preempt_fair import STRATEGIES
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Token
+from gpuaas.engine.topology_assign import place_reserved
 from gpuaas.engine.usage_share import Ledger, UsageConfig
 from gpuaas.engine.values import Millis
 from gpuaas.engine.whatif import Checkpoint
@@ -99,6 +100,15 @@ class Engine(World):
         self.refresh()
         item = self.items.get(key)
         return None if item is None else explain(item, self, self._grounds, now)
+
+    def place(self, key: str) -> str:
+        """Choose the places a workload still waits for, now that its checks are ready; the words if there are none."""
+        self.refresh()
+        item = self.items[key]
+        assert item.queue is not None
+        if self._trials:
+            self._trials[-1].keep(key)
+        return place_reserved(item, item.queue, self.places)
 
     def refusal(self, item: Item) -> Refusal | None:
         """Why a workload would not even be nominated, if it were its turn."""

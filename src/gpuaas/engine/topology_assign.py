@@ -6,6 +6,8 @@ everybody left fit nowhere. Choosing places is `topology`'s and `topology_fit`'s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuaas.engine.assign import Assignment, Mode, SetChoice
 from gpuaas.engine.items import Item
 from gpuaas.engine.queues import Queue
@@ -84,6 +86,31 @@ def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: Fl
     return asks
 
 
+def place_reserved(item: Item, queue: Queue, places: Places) -> str:
+    """Choose the places a reserved workload still waits for. Gives the words where there are none; nothing on success."""
+    assert item.admission is not None
+    pod_sets = {pod_set.name: pod_set for pod_set in item.workload.pod_sets}
+    asks: Asks = {}
+    for index, given in enumerate(item.admission):
+        pod_set = pod_sets[given.name]
+        flavor = next((f for _, f in given.flavors if places.has_places(f)), None)
+        if given.delayed and flavor is not None and given.domains is None and not _elsewhere(queue):
+            implied = pod_set.topology is None or not pod_set.topology.explicit
+            requests = with_pod(placement_of(pod_set))
+            asks.setdefault(flavor, []).append(Ask(index, pod_set, given.count, requests, flavor, implied))
+    found = places.find(asks)
+    if found.failure is not None:
+        return found.failure[2]
+    item.admission = tuple(
+        replace(given, domains=found.domains[index], delayed=False) if index in found.domains else given
+        for index, given in enumerate(item.admission)
+    )
+    places.remove(item.placed)
+    item.placed = places.placed(item.workload, item.admission)
+    places.add(item.placed)
+    return ""
+
+
 def placed_by(assignment: Assignment, frs: FlavorResources, places: Places) -> tuple[Placed, ...]:
     """What the assignment takes of places."""
     found: list[Placed] = []
@@ -105,8 +132,12 @@ def _choice(assignment: Assignment, index: int) -> SetChoice:
 
 def _delayed(queue: Queue, flavor: str) -> bool:
     """Whether places are chosen later: on another cluster, or once nodes have been provisioned."""
-    return any(
-        check.controller == MULTIKUEUE
-        or (check.controller == PROVISIONING and (not check.on_flavors or flavor in check.on_flavors))
+    return _elsewhere(queue) or any(
+        check.controller == PROVISIONING and (not check.on_flavors or flavor in check.on_flavors)
         for check in queue.spec.checks
     )
+
+
+def _elsewhere(queue: Queue) -> bool:
+    """Whether the pods run on another cluster, which chooses their places itself."""
+    return any(check.controller == MULTIKUEUE for check in queue.spec.checks)

@@ -50,17 +50,17 @@ class Checkpoint:
         """The change is about to be made: keep what it can touch."""
         match change:
             case Workload():
-                self._keep_item(change.key, change.queue_key)
+                self.keep(change.key, change.queue_key)
             case Reserved():
-                self._keep_item(change.workload.key, change.workload.queue_key)
+                self.keep(change.workload.key, change.workload.queue_key)
                 self._keep_tree(self._engine.forest.queues.get(change.cluster_queue))
             case PodsReady():
                 self.before_cycle(self._engine.forest.trees())
             case Finished(key) | Evicted(key):
-                self._keep_item(key, None)
+                self.keep(key)
             case Released(key):
                 item = self._engine.items.get(key)
-                self._keep_item(key, None if item is None else item.workload.queue_key)
+                self.keep(key, None if item is None else item.workload.queue_key)
             case _:
                 self._keep_all()
 
@@ -91,7 +91,8 @@ class Checkpoint:
             engine.ledger.restore(self._ledger)
         engine.set_clock(self._clock)
 
-    def _keep_item(self, key: str, local_queue: str | None) -> None:
+    def keep(self, key: str, local_queue: str | None = None) -> None:
+        """A workload is about to change: keep it, its tree, and the tree it may queue in."""
         engine = self._engine
         item = engine.items.get(key)
         if key not in self._items:
