@@ -126,6 +126,9 @@ class Controller:
             level = logging.DEBUG if error.code in (404, 409) else logging.WARNING
             _log.log(level, "%s: %s: %s", self.name, key, error)
             self.queue.add_rate_limited(key)
+        except OSError as error:
+            _log.warning("%s: %s: %s", self.name, key, error)
+            self.queue.add_rate_limited(key)
         except Exception:
             _log.exception("%s: %s", self.name, key)
             self.queue.add_rate_limited(key)
