@@ -16,6 +16,7 @@ from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceContr
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.jobs import JobController
+from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController
@@ -49,8 +50,9 @@ WORKLOADS: tuple[type[Controller], ...] = (
     EndpointSliceController,
     EndpointsController,
 )
+KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses)
 
 
 def all_controllers(deps: Deps, names: Container[str] | None = None) -> list[Controller]:
     """Every controller, or only those of the given names."""
-    return [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS) if names is None or kind.name in names]
+    return [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *KUEUE) if names is None or kind.name in names]

@@ -1,0 +1,6 @@
+"""Kueue in process: admission, workloads, and the statuses of queues."""
+
+from gpuaas.controllers.kueue.core import KueueCore
+from gpuaas.controllers.kueue.statuses import QueueStatuses
+
+__all__ = ["KueueCore", "QueueStatuses"]

@@ -1,0 +1,236 @@
+"""Kueue's core: one engine for the cluster, fed from its objects, and the life of every workload.
+
+`KueueCore` is a controller whose keys are workloads: each reconcile takes the one step that is due (`engine.supervise`).
+Cycles run beside it (module scheduler); statuses of queues and flavors are module statuses'.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
+from gpuaas.client.kueue import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    FINALIZER,
+    LOCAL_QUEUES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOADS,
+)
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import NAMESPACES, NODES
+from gpuaas.controllers.kueue.scheduler import Scheduler
+from gpuaas.controllers.kueue.world import Mirror
+from gpuaas.engine.engine import Engine
+from gpuaas.engine.lifecycle import Flag, Life, required_checks
+from gpuaas.engine.supervise import ReadyRules, Surroundings, next_step
+from gpuaas.engine.values import StopPolicy
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.metadata import Key, is_deleting
+from gpuaas.runtime.writes import write_status
+
+ADMISSION = "kueue-admission"
+UNUSABLE = "Inadmissible"
+
+
+class KueueCore(Controller):
+    name = "kueue"
+    component = "kueue-workload-controller"
+    workers = 16
+
+    def __init__(self, deps: Deps) -> None:
+        super().__init__(deps)
+        self.engine = Engine()
+        self.mirror = Mirror(self.engine, self._changed)
+        of = deps.informers.of
+        self._local_queues, self._cluster_queues = of(LOCAL_QUEUES), of(CLUSTER_QUEUES)
+        self._classes = of(PRIORITY_CLASSES)
+        self._ready: ReadyRules | None = ReadyRules()
+        for resource, told in (
+            (NAMESPACES, self.mirror.namespace),
+            (RESOURCE_FLAVORS, self.mirror.flavor),
+            (TOPOLOGIES, self.mirror.topology),
+            (NODES, self.mirror.node),
+            (ADMISSION_CHECKS, self.mirror.check),
+            (COHORTS, self.mirror.cohort),
+            (CLUSTER_QUEUES, self.mirror.cluster_queue),
+            (LOCAL_QUEUES, self.mirror.local_queue),
+        ):
+            informer = of(resource)
+            informer.subscribe(told)
+            self._followed.append(informer)
+        self._workloads = self.follow(of(WORKLOADS))
+        self._workloads.subscribe(self.mirror.workload)
+        self._workloads.add_index("queue", _queue_of)
+        self._workloads.add_index("class", _class_of)
+        self.follow(self._local_queues, self._workloads_of_local_queue)
+        self.follow(self._cluster_queues, self._workloads_of_cluster_queue)
+        self.follow(self._classes, self._workloads_of_class)
+        self.scheduler = Scheduler(
+            self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)
+        )
+        self._started = False
+
+    def _changed(self) -> None:
+        if self._started:
+            self.scheduler.wake()
+
+    async def run(self) -> None:
+        for informer in self._followed:
+            await informer.synced()
+        self._started = True  # not before everything is known: half a picture admits too much
+        self.scheduler.wake()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.scheduler.run(), name="kueue scheduler")
+            group.create_task(super().run(), name="kueue workloads")
+
+    # Workloads.
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        obj = self._workloads.get(key.namespace, key.name)
+        if obj is None:
+            return None
+        if is_deleting(obj):
+            await self._let_go(obj)
+            return None
+        if is_true(conditions_of(obj).get("Finished")):
+            return None
+        if await self._sync_priority(obj):
+            return None
+        return await self._step(obj)
+
+    async def _step(self, obj: Object) -> Requeue | None:
+        life, now = life_of(obj), self.clock.now()
+        around = self._surroundings(obj, life)
+        step = next_step(life, around, self._ready, round(now * 1000))
+        if step.life != life:
+            await self._apply(obj, life, step.life)
+            if step.event:
+                kind = WARNING if step.warning else NORMAL
+                self.recorder.event(WORKLOADS, obj, kind, step.event, step.words[:1024])
+            return None
+        await self._say_if_unusable(obj, life)
+        return None if step.again_at is None else Requeue(max(0.0, step.again_at / 1000 - now))
+
+    async def _apply(self, obj: Object, before: Life, after: Life) -> None:
+        meta = obj["metadata"]
+        if after.active != before.active:
+            patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"active": after.active}}
+            await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
+            return
+        await write_status(self.client, WORKLOADS, obj, status_with(obj, after))
+
+    async def _say_if_unusable(self, obj: Object, life: Life) -> None:
+        """A workload whose queue cannot be used is told so; nobody else would."""
+        if life.reserved is not None and life.reserved.status:
+            return
+        message = self._unusable(obj)
+        found = conditions_of(obj).get("QuotaReserved")
+        if message and (found is None or (found["reason"], found["message"]) != (UNUSABLE, message)):
+            after = replace(life, reserved=Flag(False, UNUSABLE, message, round(self.clock.now() * 1000)))
+            await write_status(self.client, WORKLOADS, obj, status_with(obj, after))
+
+    def _unusable(self, obj: Object) -> str:
+        namespace, name = obj["metadata"]["namespace"], (obj.get("spec") or {}).get("queueName", "")
+        local = self._local_queues.get(namespace, name)
+        if local is None:
+            return f"LocalQueue {name} doesn't exist"
+        if (local["spec"].get("stopPolicy") or "None") != "None":
+            return f"LocalQueue {name} is inactive"
+        cluster = local["spec"]["clusterQueue"]
+        if self._cluster_queues.get("", cluster) is None:
+            return f"ClusterQueue {cluster} doesn't exist"
+        queue = self.engine.forest.queues.get(cluster)
+        if queue is not None and queue.inactive is not None:
+            return f"ClusterQueue {cluster} is inactive"
+        return ""
+
+    def _surroundings(self, obj: Object, life: Life) -> Surroundings:
+        meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+        queue_name = spec.get("queueName", "")
+        local = self._local_queues.get(meta["namespace"], queue_name)
+        given = status.get("admission")
+        name = given["clusterQueue"] if given else (local["spec"]["clusterQueue"] if local else None)
+        queue = self.engine.forest.queues.get(name) if name else None
+        assigned = frozenset(
+            flavor
+            for each in (given or {}).get("podSetAssignments") or ()
+            for flavor in (each.get("flavors") or {}).values()
+        )
+        required: frozenset[str] = frozenset()
+        if queue is not None:
+            flavors = frozenset(f.flavor for group in queue.spec.groups for f in group.flavors)
+            required = required_checks(queue.spec.checks, assigned if given else None, flavors)
+        return Surroundings(
+            f"{meta['namespace']}/{meta['name']}",
+            queue_name,
+            name,
+            required,
+            _stop_of(local),
+            _stop_of(self._cluster_queues.get("", name)) if name else StopPolicy.NONE,
+        )
+
+    async def _sync_priority(self, obj: Object) -> bool:
+        """The value of its priority class is the workload's, also when the class changes."""
+        spec = obj.get("spec") or {}
+        ref = spec.get("priorityClassRef") or {}
+        if ref.get("kind") != "WorkloadPriorityClass":
+            return False
+        found = self._classes.get("", ref.get("name", ""))
+        if found is None or found["value"] == spec.get("priority"):
+            return False
+        meta = obj["metadata"]
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"priority": found["value"]}}
+        await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
+        return True
+
+    async def _let_go(self, obj: Object) -> None:
+        """A deleted workload nobody owns any more goes; while its job lives, the job's controller decides."""
+        meta = obj["metadata"]
+        if FINALIZER not in (meta.get("finalizers") or ()) or meta.get("ownerReferences"):
+            return
+        left = [each for each in meta["finalizers"] if each != FINALIZER]
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}}
+        await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
+
+    # Whose news concerns whom.
+
+    def _workloads_of_local_queue(self, queue: Mapping[str, Any]) -> list[Key]:
+        meta = queue["metadata"]
+        return [_key(obj) for obj in self._workloads.indexed("queue", f"{meta['namespace']}/{meta['name']}")]
+
+    def _workloads_of_cluster_queue(self, queue: Mapping[str, Any]) -> list[Key]:
+        name = queue["metadata"]["name"]
+        return [
+            key
+            for local in self._local_queues.all()
+            if local["spec"].get("clusterQueue") == name
+            for key in self._workloads_of_local_queue(local)
+        ]
+
+    def _workloads_of_class(self, found: Mapping[str, Any]) -> list[Key]:
+        return [_key(obj) for obj in self._workloads.indexed("class", found["metadata"]["name"])]
+
+
+def _key(obj: Mapping[str, Any]) -> Key:
+    return Key(obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+
+def _queue_of(obj: Mapping[str, Any]) -> list[str]:
+    return [f"{obj['metadata']['namespace']}/{(obj.get('spec') or {}).get('queueName', '')}"]
+
+
+def _class_of(obj: Mapping[str, Any]) -> list[str]:
+    ref = (obj.get("spec") or {}).get("priorityClassRef") or {}
+    return [ref["name"]] if ref.get("kind") == "WorkloadPriorityClass" else []
+
+
+def _stop_of(queue: Mapping[str, Any] | None) -> StopPolicy | None:
+    if queue is None or queue["metadata"].get("deletionTimestamp"):
+        return None
+    return StopPolicy((queue.get("spec") or {}).get("stopPolicy") or "None")

@@ -1,0 +1,189 @@
+"""Admission: cycles of the engine whenever something changed, and their plans written as statuses and events.
+
+The engine has taken a plan as done when it is returned; writing it is done beside the next cycle. A write that fails
+is told to the engine, which takes the decision back. `Waiting` is the moment from which a wait is counted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.admission.life import conditions_of, life_of, status_with, with_pending
+from gpuaas.admission.status import admission
+from gpuaas.base.clock import Clock, parse_rfc3339
+from gpuaas.base.errors import ApiError, Conflict, NotFound
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Client, Object
+from gpuaas.controllers.kueue.world import Mirror
+from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_checks, reserve
+from gpuaas.engine.plan import Admitted, Passed, Plan, Preempted
+from gpuaas.runtime.events import NORMAL, WARNING, Recorder
+from gpuaas.runtime.informer import Informer
+from gpuaas.runtime.writes import write_status
+
+_log = logging.getLogger(__name__)
+_EVENT_LIMIT = 1024
+
+
+class Scheduler:
+    def __init__(self, client: Client, workloads: Informer, mirror: Mirror, clock: Clock, recorder: Recorder) -> None:
+        self._client = client
+        self._workloads = workloads
+        self._mirror = mirror
+        self._clock = clock
+        self._recorder = recorder
+        self._wake = asyncio.Event()
+        self._writes: set[asyncio.Task[None]] = set()
+        self.preemptions: list[Preempted] = []
+        """What was decided and not yet put into the ledger."""
+
+    @property
+    def idle(self) -> bool:
+        return not self._wake.is_set() and not self._writes
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._woken()
+            self._wake.clear()
+            self.settle()
+            await asyncio.sleep(0)  # requests come first
+
+    async def _woken(self) -> None:
+        """Something changed, or a back-off has ended."""
+        deadline = self._mirror.engine.next_wakeup()
+        if deadline is None:
+            await self._wake.wait()
+            return
+        timer = asyncio.ensure_future(self._clock.sleep(max(0.0, deadline / 1000 - self._clock.now())))
+        waiter = asyncio.ensure_future(self._wake.wait())
+        await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
+        timer.cancel()
+        waiter.cancel()
+
+    def settle(self) -> None:
+        """Cycles until one decides nothing new; each plan is written beside."""
+        engine = self._mirror.engine
+        while engine.unsettled():
+            plan = engine.cycle(self._millis())
+            self._carry_out(plan)
+            if not plan.changed:
+                return
+
+    def _carry_out(self, plan: Plan) -> None:
+        for admitted in plan.admissions:
+            self._mirror.assume(admitted.key)
+            self._spawn(self._admit(admitted))
+        for victim in plan.preemptions:
+            self._spawn(self._preempt(victim))
+        for passed in plan.passed:
+            self._spawn(self._pass(passed))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+
+    async def _admit(self, admitted: Admitted) -> None:
+        obj = self._find(admitted.key)
+        if obj is None or obj["metadata"].get("uid") != admitted.uid:
+            self._mirror.failed(admitted.key, obj)
+            return
+        engine, now = self._mirror.engine, self._millis()
+        queue = engine.forest.queues[admitted.cluster_queue]
+        flavors = frozenset(flavor for given in admitted.pod_sets for _, flavor in given.flavors)
+        all_flavors = frozenset(f.flavor for group in queue.spec.groups for f in group.flavors)
+        life = reserve(
+            life_of(obj), admitted.cluster_queue, required_checks(queue.spec.checks, flavors, all_flavors), now
+        )
+        given = admission(admitted, engine.flavors, engine.places.topologies)
+        try:
+            await self._write(obj, life, given)
+        except NotFound:
+            self._mirror.failed(admitted.key, None)
+            return
+        except Conflict:
+            self._mirror.failed(admitted.key, self._find(admitted.key))
+            return
+        self._mirror.wrote(admitted.key)
+        self._tell_admitted(obj, admitted, life)
+
+    def _tell_admitted(self, obj: Object, admitted: Admitted, life: Life) -> None:
+        waited = self._clock.now() - _queued_at(obj)
+        name = admitted.cluster_queue
+        words = f"Quota reserved in ClusterQueue {name}, wait time since queued was {waited:.0f}s"
+        self._event(obj, NORMAL, "QuotaReserved", words)
+        if is_true(life.admitted):
+            self._event(obj, NORMAL, "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
+
+    async def _preempt(self, victim: Preempted) -> None:
+        obj = self._find(victim.key)
+        if obj is None or is_true(life_of(obj).evicted):
+            return
+        self.preemptions.append(victim)
+        life = evict(life_of(obj), PREEMPTED, victim.message, self._millis(), rule=victim.rule.value)
+        try:
+            await self._write(obj, life)
+        except ApiError as error:
+            _log.warning("preemption of %s: %s", victim.key, error)
+            return
+        by = self._find(victim.by)
+        priorities = f"; preemptor effective priority: {_priority(by)}; preemptee effective priority: {_priority(obj)}"
+        self._event(obj, NORMAL, "Preempted", victim.message + priorities)
+        self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
+        if by is not None:
+            words = (
+                f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}; "
+                f"preemptor path: {victim.by_path}; preemptee path: {victim.path}"
+            )
+            self._event(by, NORMAL, "PreemptedWorkload", words)
+
+    async def _pass(self, passed: Passed) -> None:
+        obj = self._find(passed.key)
+        if obj is None or is_true(life_of(obj).reserved):
+            return
+        found = conditions_of(obj).get("QuotaReserved")
+        if found is not None and found.get("message") == passed.message and found.get("reason") == "Pending":
+            return
+        life = with_pending(obj, passed.message, self._millis())
+        try:
+            await self._write(obj, life)
+        except ApiError as error:
+            _log.debug("pending %s: %s", passed.key, error)
+            return
+        self._event(obj, WARNING, "Pending", passed.message)
+
+    async def _write(self, obj: Object, life: Life, given: Object | None = None) -> None:
+        """Once more on a conflict with somebody else's write, from what is there then."""
+        try:
+            await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
+        except Conflict:
+            newer = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
+            if newer["metadata"]["uid"] != obj["metadata"]["uid"]:
+                raise
+            await write_status(self._client, WORKLOADS, newer, status_with(newer, life, given))
+
+    def _find(self, key: str) -> Object | None:
+        namespace, _, name = key.partition("/")
+        return self._workloads.get(namespace, name)
+
+    def _event(self, obj: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
+        self._recorder.event(WORKLOADS, obj, kind, reason, message[:_EVENT_LIMIT])
+
+    def _millis(self) -> int:
+        return round(self._clock.now() * 1000)
+
+
+def _queued_at(obj: Mapping[str, Any]) -> float:
+    requeued = conditions_of(obj).get("Requeued")
+    since = requeued["lastTransitionTime"] if requeued else obj["metadata"]["creationTimestamp"]
+    return parse_rfc3339(since)
+
+
+def _priority(obj: Mapping[str, Any] | None) -> str:
+    base = ((obj or {}).get("spec") or {}).get("priority") or 0
+    return f"{base} (base: {base}, boost: 0)"

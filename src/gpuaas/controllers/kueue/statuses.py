@@ -1,0 +1,201 @@
+"""The statuses of ClusterQueues and LocalQueues, and the finalizers that keep quotas and flavors while they are used."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.admission.tally import Share, Tally, cluster_queue_status, local_queue_status, share_of
+from gpuaas.base.clock import rfc3339
+from gpuaas.client.kueue import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    FINALIZER,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOADS,
+)
+from gpuaas.client.protocol import Object, Resource
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.metadata import is_deleting
+from gpuaas.runtime.writes import write_status
+
+# What a key means: the resource, the namespace, the name.
+Thing = tuple[Resource, str, str]
+
+
+class QueueStatuses(Controller):
+    name = "kueue-statuses"
+    workers = 4
+
+    def __init__(self, deps: Deps) -> None:
+        super().__init__(deps)
+        self._tally = Tally()
+        of = deps.informers.of
+        self._workloads = of(WORKLOADS)
+        self._queues = self.follow(of(CLUSTER_QUEUES), self._around_cluster_queue)
+        self._locals = self.follow(of(LOCAL_QUEUES), self._around_local_queue)
+        self._flavors = self.follow(
+            of(RESOURCE_FLAVORS), lambda obj: [_thing(RESOURCE_FLAVORS, obj), *self._all_queues()]
+        )
+        self._checks = self.follow(
+            of(ADMISSION_CHECKS), lambda obj: [_thing(ADMISSION_CHECKS, obj), *self._all_queues()]
+        )
+        self._topologies = self.follow(of(TOPOLOGIES), lambda obj: [_thing(TOPOLOGIES, obj), *self._all_queues()])
+        self._followed.append(self._workloads)
+        self._workloads.subscribe(self._count)
+
+    def _count(self, old: Object | None, new: Object | None) -> None:
+        obj = new or old
+        assert obj is not None
+        meta = obj["metadata"]
+        local = self._locals.get(meta["namespace"], (obj.get("spec") or {}).get("queueName", ""))
+        name = local["spec"]["clusterQueue"] if local is not None else ""
+        for share in self._tally.put(f"{meta['namespace']}/{meta['name']}", share_of(new, name) if new else None):
+            self._look_at(share)
+
+    def _look_at(self, share: Share | None) -> None:
+        if share is None:
+            return
+        namespace, _, name = share.local_queue.partition("/")
+        self.queue.add((LOCAL_QUEUES, namespace, name))
+        if share.cluster_queue:
+            self.queue.add((CLUSTER_QUEUES, "", share.cluster_queue))
+
+    def _around_cluster_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
+        name = obj["metadata"]["name"]
+        things = [_thing(CLUSTER_QUEUES, obj)]
+        things += [_thing(LOCAL_QUEUES, each) for each in self._locals.all() if each["spec"]["clusterQueue"] == name]
+        if is_deleting(obj):  # what it held on to may be let go
+            things += [_thing(RESOURCE_FLAVORS, each) for each in self._flavors.all() if is_deleting(each)]
+            things += [_thing(ADMISSION_CHECKS, each) for each in self._checks.all() if is_deleting(each)]
+        return things
+
+    def _around_local_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
+        """A LocalQueue that comes or goes changes whom its workloads count for."""
+        meta = obj["metadata"]
+        for each in self._workloads.indexed("queue", f"{meta['namespace']}/{meta['name']}"):
+            self._count(each, each)
+        return [_thing(LOCAL_QUEUES, obj), (CLUSTER_QUEUES, "", obj["spec"]["clusterQueue"])]
+
+    def _all_queues(self) -> list[Thing]:
+        return [_thing(CLUSTER_QUEUES, each) for each in self._queues.all()]
+
+    async def reconcile(self, key: Thing) -> Requeue | None:
+        resource, namespace, name = key
+        informer = self.informers.known(resource)
+        obj = informer.get(namespace, name) if informer is not None else None
+        if obj is None:
+            return None
+        if (
+            is_deleting(obj)
+            and FINALIZER in (obj["metadata"].get("finalizers") or ())
+            and not self._in_use(resource, name)
+        ):
+            await self._release(resource, obj)
+            return None
+        if resource is CLUSTER_QUEUES:
+            await self._write(
+                resource, obj, cluster_queue_status(obj, self._tally.cluster_queues[name]), self._active(obj)
+            )
+        elif resource is LOCAL_QUEUES:
+            found = self._queues.get("", obj["spec"]["clusterQueue"])
+            totals = self._tally.local_queues[f"{namespace}/{name}"]
+            await self._write(resource, obj, local_queue_status(found, totals), self._local_active(obj, found))
+        return None
+
+    async def _write(self, resource: Resource, obj: Object, counts: Object, active: tuple[bool, str, str]) -> None:
+        status = {**(obj.get("status") or {}), **counts}
+        status["conditions"] = _with_condition(obj, active, rfc3339(self.clock.now()))
+        await write_status(self.client, resource, obj, status)
+
+    async def _release(self, resource: Resource, obj: Object) -> None:
+        meta = obj["metadata"]
+        left = [each for each in meta["finalizers"] if each != FINALIZER]
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}}
+        await self.client.patch(resource, meta["name"], patch, meta.get("namespace", ""))
+
+    def _in_use(self, resource: Resource, name: str) -> bool:
+        if resource is CLUSTER_QUEUES:
+            return self._tally.cluster_queues[name].reserving > 0
+        if resource is RESOURCE_FLAVORS:
+            return any(name in _flavor_names(each) for each in self._queues.all())
+        if resource is ADMISSION_CHECKS:
+            return any(name in _check_names(each) for each in self._queues.all())
+        return any((each.get("spec") or {}).get("topologyName") == name for each in self._flavors.all())
+
+    def _active(self, obj: Object) -> tuple[bool, str, str]:
+        """Upstream's Active condition of a ClusterQueue: status, reason, message."""
+        if is_deleting(obj):
+            return False, "Terminating", "Can't admit new workloads; clusterQueue is terminating"
+        spec = obj.get("spec") or {}
+        why: list[tuple[str, str]] = []
+        if (spec.get("stopPolicy") or "None") != "None":
+            why.append(("Stopped", "is stopped"))
+        missing = [name for name in _flavor_names(obj) if self._flavors.get("", name) is None]
+        if missing:
+            why.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
+        unknown = [name for name in _check_names(obj) if self._checks.get("", name) is None]
+        if unknown:
+            why.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(unknown)}"))
+        idle = [
+            name for name in _check_names(obj) if name not in unknown and not _check_active(self._checks.get("", name))
+        ]
+        if idle:
+            why.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(idle)}"))
+        why += self._missing_topologies(obj)
+        if not why:
+            return True, "Ready", "Can admit new workloads"
+        return False, why[0][0], f"Can't admit new workloads: {', '.join(words for _, words in why)}."
+
+    def _missing_topologies(self, obj: Object) -> list[tuple[str, str]]:
+        found = []
+        for name in _flavor_names(obj):
+            topology = ((self._flavors.get("", name) or {}).get("spec") or {}).get("topologyName")
+            if topology and self._topologies.get("", topology) is None:
+                found.append(("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"'))
+        return found
+
+    def _local_active(self, obj: Object, cluster_queue: Object | None) -> tuple[bool, str, str]:
+        if ((obj.get("spec") or {}).get("stopPolicy") or "None") != "None":
+            return False, "Stopped", "LocalQueue is stopped"
+        if cluster_queue is None:
+            return False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
+        if not self._active(cluster_queue)[0]:
+            return False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
+        return True, "Ready", "Can submit new workloads to localQueue"
+
+
+def _with_condition(obj: Object, active: tuple[bool, str, str], now: str) -> list[Object]:
+    good, reason, message = active
+    status = "True" if good else "False"
+    others = [each for each in (obj.get("status") or {}).get("conditions") or () if each["type"] != "Active"]
+    found = next((each for each in (obj.get("status") or {}).get("conditions") or () if each["type"] == "Active"), None)
+    since = found["lastTransitionTime"] if found is not None and found["status"] == status else now
+    condition = {
+        "type": "Active",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": since,
+        "observedGeneration": obj["metadata"].get("generation", 1),
+    }
+    return [*others, condition]
+
+
+def _thing(resource: Resource, obj: Mapping[str, Any]) -> Thing:
+    return resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _flavor_names(queue: Mapping[str, Any]) -> list[str]:
+    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+    return [flavor["name"] for group in groups for flavor in group.get("flavors") or ()]
+
+
+def _check_names(queue: Mapping[str, Any]) -> list[str]:
+    strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
+    return [rule["name"] for rule in strategy.get("admissionChecks") or ()]
+
+
+def _check_active(check: Mapping[str, Any] | None) -> bool:
+    conditions = ((check or {}).get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
