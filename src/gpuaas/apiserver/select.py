@@ -57,14 +57,15 @@ def _fields(op: Operation) -> tuple[FieldTerm, ...]:
         terms = parse_fields(text)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    known = ("metadata.name", "metadata.namespace", *op.hub.behaviour.field_selectors)
     for term in terms:
-        if term.path not in known:
-            where = f"{op.kind.api_version}, Resource={op.resource.plural}"
-            shown = where if op.resource.group else f"/{where}"
-            raise BadRequest(
-                f'Unable to find "{shown}" that match label selector "{op.query.get("labelSelector", "")}", '
-                f'field selector "{text}": field label not supported: {term.path}'
-                + ("" if len(known) == 2 else f" (supported: {', '.join(known)})" if op.resource.custom else "")
-            )
+        if term.path not in ("metadata.name", "metadata.namespace", *op.hub.behaviour.field_selectors):
+            raise BadRequest(_unknown(op, term.path))
     return terms
+
+
+def _unknown(op: Operation, path: str) -> str:
+    if op.resource.group == "batch" and op.resource.plural == "jobs":
+        return f'field label "{path}" not supported for Job'
+    if op.resource.custom or op.hub.behaviour.field_selectors:
+        return f"field label not supported: {path}"
+    return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -15,12 +15,13 @@ _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _REGEX_NOTE = "regex used for validation is"
 
 
-def _length(limit: int) -> str:
-    return f"must be no more than {limit} bytes"
+def _length(limit: int, unit: str = "bytes") -> str:
+    """Kubernetes speaks of characters where a name is meant and of bytes where a label is."""
+    return f"must be no more than {limit} {unit}"
 
 
 def is_dns1123_label(value: str) -> list[str]:
-    complaints = [] if len(value) <= 63 else [_length(63)]
+    complaints = [] if len(value) <= 63 else [_length(63, "characters")]
     if not _LABEL.fullmatch(value):
         if _SUBDOMAIN.fullmatch(value):
             complaints.append("must not contain dots")
@@ -32,8 +33,8 @@ def is_dns1123_label(value: str) -> list[str]:
     return complaints
 
 
-def is_dns1123_subdomain(value: str) -> list[str]:
-    complaints = [] if len(value) <= 253 else [_length(253)]
+def is_dns1123_subdomain(value: str, unit: str = "characters") -> list[str]:
+    complaints = [] if len(value) <= 253 else [_length(253, unit)]
     if not _SUBDOMAIN.fullmatch(value):
         complaints.append(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start"
@@ -43,7 +44,7 @@ def is_dns1123_subdomain(value: str) -> list[str]:
 
 
 def is_dns1035_label(value: str) -> list[str]:
-    complaints = [] if len(value) <= 63 else [_length(63)]
+    complaints = [] if len(value) <= 63 else [_length(63, "characters")]
     if not _LABEL_1035.fullmatch(value):
         complaints.append(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic"
@@ -58,7 +59,7 @@ def is_qualified_name(value: str) -> list[str]:
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
+            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
             " alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', "
             f"{_REGEX_NOTE} '{_QUALIFIED.pattern}') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
         ]
@@ -67,7 +68,7 @@ def is_qualified_name(value: str) -> list[str]:
         if not prefix:
             complaints.append("prefix part must be non-empty")
         else:
-            complaints.extend(f"prefix part {text}" for text in is_dns1123_subdomain(prefix))
+            complaints.extend(f"prefix part {text}" for text in is_dns1123_subdomain(prefix, "bytes"))
     if not name:
         complaints.append("name part must be non-empty")
     elif len(name) > 63:
@@ -94,7 +95,7 @@ def is_label_value(value: str) -> list[str]:
 
 def is_config_key(value: str) -> list[str]:
     """A key of a ConfigMap or Secret: a file name."""
-    complaints = [] if len(value) <= 253 else [_length(253)]
+    complaints = [] if len(value) <= 253 else [_length(253, "characters")]
     if not _CONFIG_KEY.fullmatch(value):
         complaints.append(
             "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or"

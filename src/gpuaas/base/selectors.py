@@ -6,7 +6,7 @@ A selector that cannot be read raises ValueError with words for the user.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,22 +55,13 @@ class LabelSelector:
 
 EVERYTHING = LabelSelector()
 
-_TOKEN = re.compile(r"\s*(==|!=|=|>|<|\(|\)|,|!|[^\s=!<>(),]+)")
+_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|=|>|<|\(|\)|,|!|[^ \t\r\n=!<>(),]+)")
+_SYMBOLS = frozenset({"==", "!=", "=", ">", "<", "(", ")", ",", "!", ""})
+_OPERATORS = {"=": IN, "==": IN, "!=": NOT_IN, "in": IN, "notin": NOT_IN, ">": GREATER, "<": LESS}
 
 
 def parse_labels(text: str) -> LabelSelector:
-    tokens = _tokens(text)
-    requirements: list[Requirement] = []
-    at = 0
-    while at < len(tokens):
-        requirement, at = _requirement(tokens, at)
-        requirements.append(requirement)
-        if at < len(tokens):
-            if tokens[at] != "," or at + 1 == len(tokens):
-                raise ValueError(f"unable to parse requirement: found '{tokens[at]}', expected: ',' or 'end of string'")
-            at += 1
-    for requirement in requirements:
-        _check(requirement)
+    requirements = _LabelText(text).read()
     return LabelSelector(tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values))))
 
 
@@ -115,81 +106,107 @@ def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     return tuple(terms)
 
 
-def _tokens(text: str) -> list[str]:
-    tokens: list[str] = []
-    at = 0
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if not found:
-            break
-        tokens.append(found.group(1))
-        at = found.end()
-    return tokens
+class _LabelText:
+    """Reads the query form, one token after the other; "" is the end."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
+        self._at = 0
+
+    def read(self) -> list[Requirement]:
+        requirements: list[Requirement] = []
+        if not self._next:
+            return requirements
+        if not self._begins:
+            raise ValueError(f"found '{self._next}', expected: !, identifier, or 'end of string'")
+        while True:
+            try:
+                requirements.append(self._requirement())
+            except ValueError as problem:
+                raise ValueError(f"unable to parse requirement: {problem}") from None
+            match self._take():
+                case "":
+                    return requirements
+                case ",":
+                    if not self._begins:
+                        raise ValueError(f"found '{self._next}', expected: identifier after ','")
+                case found:
+                    raise ValueError(f"found '{found}', expected: ',' or 'end of string'")
+
+    @property
+    def _next(self) -> str:
+        return self._tokens[self._at]
+
+    @property
+    def _begins(self) -> bool:
+        """Whether a requirement may begin here."""
+        return self._next == "!" or self._next not in _SYMBOLS
+
+    def _take(self) -> str:
+        self._at = min(self._at + 1, len(self._tokens))
+        return self._tokens[self._at - 1]
+
+    def _word(self) -> str:
+        found = self._take()
+        if found in _SYMBOLS:
+            raise ValueError(f"found '{found}', expected: identifier")
+        return found
+
+    def _requirement(self) -> Requirement:
+        absent = self._next == "!"
+        if absent:
+            self._take()
+        key = self._word()
+        complaints = is_qualified_name(key)
+        if complaints:
+            raise ValueError(f'<nil>: Invalid value: "{key}": {"; ".join(complaints)}')
+        if absent:
+            return Requirement(key, DOES_NOT_EXIST)
+        if self._next in ("", ","):
+            return Requirement(key, EXISTS)
+        operator = self._take()
+        if operator not in _OPERATORS:
+            raise ValueError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self._values() if operator in ("in", "notin") else (self._value(),)
+        return _checked(Requirement(key, _OPERATORS[operator], values))
+
+    def _value(self) -> str:
+        return "" if self._next in ("", ",") else self._word()
+
+    def _values(self) -> tuple[str, ...]:
+        opening = self._take()
+        if opening != "(":
+            raise ValueError(f"found '{opening}' expected: '('")
+        if self._next in _SYMBOLS and self._next not in (",", ")"):
+            raise ValueError(f"found '{self._next}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        while True:
+            if self._next in (",", ")"):
+                values.add("")
+            elif self._next in _SYMBOLS:
+                raise ValueError(f"found '{self._next}', expected: ',', or identifier")
+            else:
+                values.add(self._take())
+            if self._next == ")":
+                self._take()
+                return tuple(sorted(values))
+            if self._next != ",":
+                raise ValueError(f"found '{self._next}', expected: ',' or ')'")
+            self._take()
 
 
-def _requirement(tokens: Sequence[str], at: int) -> tuple[Requirement, int]:
-    if tokens[at] == "!":
-        return Requirement(_word(tokens, at + 1), DOES_NOT_EXIST), at + 2
-    key = _word(tokens, at)
-    at += 1
-    if at == len(tokens) or tokens[at] == ",":
-        return Requirement(key, EXISTS), at
-    operator = tokens[at]
-    if operator in ("in", "notin"):
-        values, at = _values(tokens, at + 1)
-        return Requirement(key, operator, values), at
-    if operator in ("=", "==", "!=", ">", "<"):
-        has_value = at + 1 < len(tokens) and tokens[at + 1] not in (",", ")", "(")
-        value = tokens[at + 1] if has_value else ""
-        kind = {"=": IN, "==": IN, "!=": NOT_IN, ">": GREATER, "<": LESS}[operator]
-        return Requirement(key, kind, (value,)), at + (2 if has_value else 1)
-    raise ValueError(f"unable to parse requirement: found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
-
-
-def _word(tokens: Sequence[str], at: int) -> str:
-    if at >= len(tokens) or tokens[at] in {"=", "==", "!=", ">", "<", "(", ")", ",", "!"}:
-        found = tokens[at] if at < len(tokens) else ""
-        raise ValueError(f"unable to parse requirement: found '{found}', expected: !, identifier, or 'end of string'")
-    return tokens[at]
-
-
-def _values(tokens: Sequence[str], at: int) -> tuple[tuple[str, ...], int]:
-    if at >= len(tokens) or tokens[at] != "(":
-        found = tokens[at] if at < len(tokens) else ""
-        raise ValueError(f"unable to parse requirement: found '{found}', expected: '('")
-    end = at + 1
-    values: list[str] = []
-    expect_value = True
-    while end < len(tokens) and tokens[end] != ")":
-        if tokens[end] == ",":
-            if expect_value:
-                values.append("")
-            expect_value = True
-        else:
-            values.append(tokens[end])
-            expect_value = False
-        end += 1
-    if end == len(tokens):
-        raise ValueError("unable to parse requirement: found '', expected: ',', ')' or identifier")
-    if expect_value:
-        values.append("")
-    return tuple(sorted(values)), end + 1
-
-
-def _check(requirement: Requirement) -> None:
-    complaints = is_qualified_name(requirement.key)
-    if complaints:
-        raise ValueError(f'key: Invalid value: "{requirement.key}": {"; ".join(complaints)}')
+def _checked(requirement: Requirement) -> Requirement:
     if requirement.operator in (GREATER, LESS):
-        if not re.fullmatch(r"[+-]?\d+", requirement.values[0]):
-            raise ValueError(
-                f"values[0]: Invalid value: \"{requirement.values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-        return
+        bound = requirement.values[0]
+        if not re.fullmatch(r"[+-]?\d+", bound):
+            why = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise ValueError(f'values[0]: Invalid value: "{bound}": {why}')
+        return requirement
     for index, value in enumerate(requirement.values):
         complaints = is_label_value(value)
         if complaints:
             raise ValueError(f'values[{index}][{requirement.key}]: Invalid value: "{value}": {"; ".join(complaints)}')
+    return requirement
 
 
 def _compares(value: str | None, bound: str, *, greater: bool) -> bool:
@@ -218,4 +235,16 @@ def _split_fields(text: str) -> list[str]:
 
 
 def _unescape(value: str) -> str:
-    return re.sub(r"\\([\\,=])", r"\1", value)
+    made = ""
+    chars = iter(value)
+    for char in chars:
+        if char == "\\":
+            escaped = next(chars, "")
+            if escaped not in ("\\", ",", "="):
+                raise ValueError(f"invalid field selector: invalid escape sequence: \\{escaped}")
+            made += escaped
+        elif char in (",", "="):
+            raise ValueError(f"invalid field selector: unescaped character in value: {ord(char)}")
+        else:
+            made += char
+    return made

@@ -1,5 +1,7 @@
 """Selectors select what kubectl's users expect, and a selector nobody can read is refused with words."""
 
+import re
+
 import pytest
 
 from gpuaas.base.selectors import from_label_selector, parse_fields, parse_labels
@@ -33,9 +35,38 @@ def test_a_label_selector_matches(text: str, want: bool) -> None:
     assert parse_labels(text).matches(LABELS) is want
 
 
-@pytest.mark.parametrize("text", ["app in", "app in (a", "=x", "app=a b", "app,", "-x=1", "app=-", "size>x"])
-def test_a_label_selector_nobody_can_read_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
+IN_REQUIREMENT = "unable to parse requirement: "
+UNREADABLE = [
+    ("=x", "found '=', expected: !, identifier, or 'end of string'"),
+    ("(app)", "found '(', expected: !, identifier, or 'end of string'"),
+    ("app=a b", "found 'b', expected: ',' or 'end of string'"),
+    ("!app=a", "found '=', expected: ',' or 'end of string'"),
+    ("app,", "found '', expected: identifier after ','"),
+    ("app,,tier", "found ',', expected: identifier after ','"),
+    ("!", IN_REQUIREMENT + "found '', expected: identifier"),
+    ("app=(a)", IN_REQUIREMENT + "found '(', expected: identifier"),
+    ("app tier", IN_REQUIREMENT + "found 'tier', expected: in, notin, =, ==, !=, gt, lt"),
+    ("app in", IN_REQUIREMENT + "found '' expected: '('"),
+    ("app in (", IN_REQUIREMENT + "found '', expected: ',', ')' or identifier"),
+    ("app in (a", IN_REQUIREMENT + "found '', expected: ',' or ')'"),
+    ("app in (a,", IN_REQUIREMENT + "found '', expected: ',', or identifier"),
+    ("app in (a b)", IN_REQUIREMENT + "found 'b', expected: ',' or ')'"),
+    ("size>x", IN_REQUIREMENT + "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"),
+    ("app=" + "v" * 64, IN_REQUIREMENT + f'values[0][app]: Invalid value: "{"v" * 64}": must be no more than 63 bytes'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "words"), UNREADABLE, ids=[text for text, _ in UNREADABLE])
+def test_a_label_selector_nobody_can_read_is_refused_in_kubernetes_words(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        parse_labels(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"), [("-x=1", '<nil>: Invalid value: "-x"'), ("app=-", "values[0][app]: Invalid")]
+)
+def test_a_selector_names_the_key_or_value_that_is_spelled_wrong(text: str, part: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(IN_REQUIREMENT + part)):
         parse_labels(text)
 
 
@@ -71,5 +102,17 @@ def test_field_selectors_are_terms_with_escapes() -> None:
 
 
 def test_a_field_selector_without_an_operator_is_refused() -> None:
-    with pytest.raises(ValueError, match="can't understand 'metadata.name'"):
+    with pytest.raises(ValueError, match=r"can't understand 'metadata\.name'"):
         parse_fields("metadata.name")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("metadata.name=a=b", "invalid field selector: unescaped character in value: 61"),
+        (r"metadata.name=\x", r"invalid field selector: invalid escape sequence: \x"),
+    ],
+)
+def test_a_value_of_a_field_selector_is_escaped_or_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        parse_fields(text)

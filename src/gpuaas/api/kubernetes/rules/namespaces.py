@@ -14,7 +14,7 @@ NAME_LABEL: Final = "kubernetes.io/metadata.name"
 class Namespace(Behaviour):
     generation = False
     name_messages = staticmethod(is_dns1123_label)
-    field_selectors = ("status.phase", "name")
+    field_selectors = ("status.phase",)
 
     def default(self, obj: Object) -> None:
         metadata = obj.setdefault("metadata", {})
@@ -50,10 +50,7 @@ class Namespace(Behaviour):
         return [invalid("status.Phase", phase, text)]
 
     def fields(self, obj: View) -> dict[str, str]:
-        return {
-            "status.phase": (obj.get("status") or {}).get("phase", ""),
-            "name": (obj.get("metadata") or {}).get("name", ""),
-        }
+        return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
 
 def finalizer_errors(obj: View, *, indexed: bool) -> list[FieldError]:

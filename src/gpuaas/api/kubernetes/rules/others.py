@@ -124,15 +124,11 @@ class AdmissionPolicyBinding(Behaviour):
 
 class APIService(Behaviour):
     generation = False
-    field_selectors = ("spec.group",)
 
     def default(self, obj: Object) -> None:
         service = (obj.get("spec") or {}).get("service")
         if service is not None:
             service.setdefault("port", 443)
-
-    def fields(self, obj: View) -> Mapping[str, str]:
-        return {"spec.group": (obj.get("spec") or {}).get("group", "")}
 
 
 class FlowSchema(Behaviour):

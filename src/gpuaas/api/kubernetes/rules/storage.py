@@ -45,7 +45,6 @@ def claim_template(template: View, path: str) -> list[FieldError]:
 
 class PersistentVolumeClaim(Behaviour):
     generation = False
-    field_selectors = ("name",)  # an old name of metadata.name
 
     def default(self, obj: Object) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
@@ -78,13 +77,9 @@ class PersistentVolumeClaim(Behaviour):
         errors += _shrink(obj, old)
         return errors + unchanged(new_spec.get("volumeMode"), old_spec.get("volumeMode"), "volumeMode")
 
-    def fields(self, obj: View) -> dict[str, str]:
-        return {"name": (obj.get("metadata") or {}).get("name", "")}
-
 
 class PersistentVolume(Behaviour):
     generation = False
-    field_selectors = ("name",)
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -99,9 +94,6 @@ class PersistentVolume(Behaviour):
         created = (obj.get("metadata") or {}).get("creationTimestamp")
         if created:
             obj["status"]["lastPhaseTransitionTime"] = created
-
-    def fields(self, obj: View) -> dict[str, str]:
-        return {"name": (obj.get("metadata") or {}).get("name", "")}
 
 
 def _storage(spec: View, path: str) -> list[FieldError]:

@@ -87,8 +87,6 @@ class Deployment(Behaviour):
 
 
 class ReplicaSet(Behaviour):
-    field_selectors = ("status.replicas",)
-
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)
@@ -110,9 +108,6 @@ class ReplicaSet(Behaviour):
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         return replica_counts(obj, old, counts, "readyReplicas")
-
-    def fields(self, obj: View) -> Mapping[str, str]:
-        return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
 
 class StatefulSet(Behaviour):
