@@ -138,7 +138,7 @@ def _judge(item: Item, queue: Queue, engine: Engine, grounds: Grounds, now: Mill
         token = Token.WAITING_FOR_PREEMPTED
     else:
         token = no_fit_token(assignment) if assignment.mode is Mode.NO_FIT else _preempt_token(assignment)
-    remedies = tuple(_remedies(item, queue, assignment, grounds, numbers))
+    remedies = tuple(_remedies(item, queue, grounds))
     return token, assignment.message(), numbers, victims, remedies
 
 
@@ -210,21 +210,19 @@ def _holders(queue: Queue, fr: int) -> tuple[Holder, ...]:
     return tuple(sorted(found, key=lambda h: (-h.used, h.cluster_queue)))
 
 
-def _remedies(
-    item: Item, queue: Queue, assignment: Assignment, grounds: Grounds, numbers: tuple[Numbers, ...]
-) -> Iterator[Remedy]:
-    usable = [
-        n
-        for n in numbers
-        if n.missing
-        and not any(n.reason == r.message for c in assignment.sets for r in c.reasons if isinstance(r, Unfit))
-    ]
-    if usable:
-        yield _quota(usable)
-    leaving = _departures(item, queue, assignment, grounds)
-    if leaving:
-        keys = tuple(target.item.key for target in leaving)
-        yield Remedy("Departures", f"{len(keys)} workload(s) leaving: {', '.join(keys)}", keys=keys)
+def _remedies(item: Item, queue: Queue, grounds: Grounds) -> Iterator[Remedy]:
+    room = _room(item, queue, grounds)
+    missing = {fr: amount - max(0, queue.available(fr)) for fr, amount in room.items()}
+    lacking = tuple((*grounds.frs.pair(fr), amount) for fr, amount in missing.items() if amount > 0)
+    if lacking:
+        words = ", ".join(
+            f"{text(resource, amount)} more {resource} in {flavor}" for flavor, resource, amount in lacking
+        )
+        yield Remedy("Quota", words, lacking)
+        leaving = _departures(item, queue, room, frozenset(fr for fr, amount in missing.items() if amount > 0), grounds)
+        if leaving:
+            keys = tuple(target.item.key for target in leaving)
+            yield Remedy("Departures", f"{len(keys)} workload(s) leaving: {', '.join(keys)}", keys=keys)
     fewer = _fewer_pods(item, queue, grounds)
     if fewer is not None:
         yield fewer
@@ -233,28 +231,42 @@ def _remedies(
         yield higher
 
 
-def _quota(usable: list[Numbers]) -> Remedy:
-    """The flavor that lacks least: what its queue would have to be given on top."""
-    by_flavor: dict[str, list[Numbers]] = {}
-    for number in usable:
-        by_flavor.setdefault(number.flavor, []).append(number)
-    flavor = min(by_flavor, key=lambda name: (len(by_flavor[name]), sum(n.missing for n in by_flavor[name])))
-    amounts = tuple((flavor, n.resource, n.missing) for n in by_flavor[flavor])
-    words = ", ".join(f"{text(resource, amount)} more {resource} in {flavor}" for _, resource, amount in amounts)
-    return Remedy("Quota", words, amounts)
+def _room(item: Item, queue: Queue, grounds: Grounds) -> dict[int, int]:
+    """What the workload would take of the flavors that lack least; nothing if some pods can use no flavor at all."""
+    plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
+    room: dict[int, int] = {}
+    for group in plan.groups:
+        if group.uncovered:
+            return {}
+        asked = {
+            r: sum(plan.totals[index].get(r, 0) for index in group.members) for s in group.scans for r in s.resources
+        }
+        for scan in group.scans:
+            options = [
+                {fr: room.get(fr, 0) + asked[resource] for resource, fr in option.frs}
+                for option in scan.options
+                if not option.unfit
+            ]
+            if not options:
+                return {}
+            room.update(min(options, key=lambda wanted: _lacking(wanted, queue)))
+    return room
 
 
-def _departures(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds) -> list[Target]:
+def _lacking(wanted: dict[int, int], queue: Queue) -> int:
+    return sum(max(0, amount - max(0, queue.available(fr))) for fr, amount in wanted.items())
+
+
+def _departures(
+    item: Item, queue: Queue, room: dict[int, int], contested: frozenset[int], grounds: Grounds
+) -> list[Target]:
     """Whose leaving would make room, whatever the policies say: found as victims are, spared as they are."""
-    if assignment.mode is Mode.NO_FIT or queue.tree is None or not assignment.usage:
-        return []
-    contested = assignment.contested()
-    hunt = Hunt(item, queue, contested, {fr: amount for fr, amount in assignment.usage.items() if amount})
+    hunt = Hunt(item, queue, contested, room)
     hunt.take_out = lambda other: grounds.places.remove(other.placed)
     hunt.put_back = lambda other: grounds.places.add(other.placed)
     victims = [
         victim
-        for other in queue.tree.queues
+        for other in (queue.tree.queues if queue.tree is not None else ())
         for victim in (*other.leaving, *other.victims())
         if not contested.isdisjoint(victim[1].usage)
     ]

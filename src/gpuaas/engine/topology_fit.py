@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuaas.engine.constraints import first_untolerated, term_holds
+from gpuaas.engine.constraints import Toleration, first_untolerated, term_holds
 from gpuaas.engine.topology_tree import Amounts, Domain, Leaf, PlaceTree
 from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
@@ -176,12 +176,12 @@ class _Search:
                     free[resource] = free.get(resource, 0) - amount
             leaf.pods_led = leaf.pods if self._leader is None else _times(self._ask.requests, free)[0]
 
-    def _infeasible(self, leaf: Leaf, tolerations: tuple[object, ...]) -> bool:
+    def _infeasible(self, leaf: Leaf, tolerations: tuple[Toleration, ...]) -> bool:
         """Whether the pods may not go to this node at all. Only a leaf that is a node is asked."""
         if leaf.labels is None:
             return False
         pod_set = self._ask.pod_set
-        taint = first_untolerated(leaf.taints, tolerations)  # type: ignore[arg-type]
+        taint = first_untolerated(leaf.taints, tolerations)
         if taint is not None:
             self._excluded.count(f'taint "{taint}"')
         elif any(leaf.labels.get(key) != value for key, value in pod_set.node_selector):

@@ -76,6 +76,19 @@ def test_what_it_says_would_admit_it_does(remedy: str) -> None:
     assert "w" in lab.running()
 
 
+def test_where_policy_forbids_preemption_it_still_says_whose_leaving_would_help() -> None:
+    lab = Lab(queue("mine", 1, "co"), queue("yours", 4, "co"))
+    lab.run("y3", "yours", 3)
+    lab.run("y2", "yours", 2)
+    lab.submit("w", "mine", 3)
+    lab.settle()
+    remedies = {r.kind: r for r in lab.why("w").remedies}
+    assert remedies["Departures"].keys == ("ns/y3",), "y2 alone is too little, and is spared"
+    lab.finish("y3")
+    lab.settle()
+    assert "w" in lab.running()
+
+
 def test_a_trial_of_the_advice_costs_nothing(lab: Lab) -> None:
     lab.submit("w", "mine", 4)
     lab.settle()
