@@ -16,3 +16,14 @@ PRIORITY_CLASSES: Final = Resource(GROUP, _VERSION, "workloadpriorityclasses", F
 ADMISSION_CHECKS: Final = Resource(GROUP, _VERSION, "admissionchecks", False, "AdmissionCheck")
 TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
 FINALIZER: Final = f"{GROUP}/resource-in-use"
+
+KUEUE: Final = (
+    RESOURCE_FLAVORS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    WORKLOADS,
+    PRIORITY_CLASSES,
+    ADMISSION_CHECKS,
+    TOPOLOGIES,
+)

@@ -1,0 +1,247 @@
+"""What Kueue's core promises: quota is given once, taken back when it is free, and everybody is told why they wait."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from gpuaas.base.clock import VirtualClock
+from gpuaas.client.kueue import (
+    CLUSTER_QUEUES,
+    FINALIZER,
+    KUEUE,
+    LOCAL_QUEUES,
+    PRIORITY_CLASSES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+)
+from gpuaas.client.resources import NAMESPACES
+from gpuaas.controllers.kueue import KueueCore, QueueStatuses
+from gpuaas.testing.cluster import BUILT_IN, FakeCluster
+from gpuaas.testing.objects import namespace
+from gpuaas.testing.time import Stage, scenario, stage
+
+Object = dict[str, Any]
+
+
+def flavor(name: str) -> Object:
+    return {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": {}}
+
+
+def cluster_queue(name: str, gpus: int, flavor: str = "l4", **spec: Any) -> Object:
+    resources = [{"name": "nvidia.com/gpu", "nominalQuota": str(gpus)}]
+    group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": flavor, "resources": resources}]}
+    whole = {"resourceGroups": [group], "namespaceSelector": {}, **spec}
+    return {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": whole}
+
+
+def local_queue(name: str, queue: str) -> Object:
+    return {"metadata": {"name": name, "namespace": "team"}, "spec": {"clusterQueue": queue}}
+
+
+def workload(name: str, gpus: int, *, priority: int = 0, queue: str = "main", **spec: Any) -> Object:
+    containers = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
+    pod_set = {"name": "main", "count": gpus, "template": {"spec": {"containers": containers}}}
+    whole = {"queueName": queue, "podSets": [pod_set], "priority": priority, "active": True, **spec}
+    return {"metadata": {"name": name, "namespace": "team"}, "spec": whole}
+
+
+@asynccontextmanager
+async def house(gpus: int = 4, **spec: Any) -> AsyncIterator[Stage]:
+    cluster = FakeCluster(VirtualClock(), resources=(*BUILT_IN, *KUEUE))
+    async with stage(KueueCore, QueueStatuses, cluster=cluster) as world:
+        world.cluster.put(NAMESPACES, namespace("team"))
+        world.cluster.put(RESOURCE_FLAVORS, flavor("l4"))
+        world.cluster.put(CLUSTER_QUEUES, cluster_queue("research", gpus, **spec))
+        world.cluster.put(LOCAL_QUEUES, local_queue("main", "research"))
+        await world.settle()
+        yield world
+
+
+def condition(world: Stage, name: str, kind: str) -> tuple[str, str, str] | None:
+    for each in (world.cluster.read(WORKLOADS, name, "team").get("status") or {}).get("conditions") or ():
+        if each["type"] == kind:
+            return each["status"], each["reason"], each["message"]
+    return None
+
+
+def is_admitted(world: Stage, name: str) -> bool:
+    found = condition(world, name, "Admitted")
+    return found is not None and found[0] == "True"
+
+
+@scenario
+async def test_what_fits_is_admitted_and_what_does_not_is_told_the_arithmetic() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("first", 2))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("second", 3))
+        await world.settle()
+        assert condition(world, "first", "QuotaReserved") == (
+            "True",
+            "QuotaReserved",
+            "Quota reserved in ClusterQueue research",
+        )
+        assert condition(world, "first", "Admitted") == ("True", "Admitted", "The workload is admitted")
+        assert world.cluster.read(WORKLOADS, "first", "team")["status"]["admission"] == {
+            "clusterQueue": "research",
+            "podSetAssignments": [
+                {
+                    "name": "main",
+                    "flavors": {"nvidia.com/gpu": "l4"},
+                    "resourceUsage": {"nvidia.com/gpu": "2"},
+                    "count": 2,
+                }
+            ],
+        }
+        assert condition(world, "second", "QuotaReserved") == (
+            "False",
+            "Pending",
+            "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor l4, 1 more needed",
+        )
+
+
+@scenario
+async def test_a_waiting_workload_starts_when_the_one_before_it_finishes() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("first", 4))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("second", 4))
+        await world.settle()
+        assert not is_admitted(world, "second")
+        finished = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}
+        status = world.cluster.read(WORKLOADS, "first", "team")["status"]
+        world.cluster.set_status(WORKLOADS, "first", "team", conditions=[*status["conditions"], finished])
+        await world.settle()
+        assert is_admitted(world, "second")
+
+
+@scenario
+async def test_deleting_a_workload_frees_its_quota() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("first", 4))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("second", 4))
+        world.cluster.remove(WORKLOADS, "first", "team")
+        await world.settle()
+        assert is_admitted(world, "second")
+
+
+@scenario
+async def test_a_higher_priority_evicts_a_lower_one_and_keeps_out_until_the_quota_is_free() -> None:
+    async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
+        world.cluster.put(WORKLOADS, workload("dev", 4))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("prod", 4, priority=100))
+        await world.settle()
+        status, reason, message = condition(world, "dev", "Evicted") or ("", "", "")
+        assert (status, reason) == ("True", "Preempted")
+        assert "due to prioritization in the ClusterQueue" in message
+        assert (condition(world, "dev", "Preempted") or ("", ""))[1] == "InClusterQueue"
+        assert is_admitted(world, "dev"), "its quota is counted until its pods are gone"
+        assert not is_admitted(world, "prod")
+
+
+@scenario
+async def test_a_queue_that_does_not_exist_is_named() -> None:
+    async with house() as world:
+        world.cluster.put(WORKLOADS, workload("lost", 1, queue="nowhere"))
+        await world.settle()
+        assert condition(world, "lost", "QuotaReserved") == (
+            "False",
+            "Inadmissible",
+            "LocalQueue nowhere doesn't exist",
+        )
+
+
+@scenario
+async def test_a_stopped_queue_admits_nothing_and_a_drained_one_evicts() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("running", 2))
+        await world.settle()
+        world.cluster.put(CLUSTER_QUEUES, cluster_queue("research", 4, stopPolicy="HoldAndDrain"))
+        world.cluster.put(WORKLOADS, workload("late", 1))
+        await world.settle()
+        assert (condition(world, "running", "Evicted") or ("", ""))[1] == "ClusterQueueStopped"
+        assert condition(world, "late", "QuotaReserved") == (
+            "False",
+            "Inadmissible",
+            "ClusterQueue research is inactive",
+        )
+
+
+@scenario
+async def test_a_deactivated_workload_is_evicted_and_its_quota_is_free_at_once() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("first", 4))
+        world.cluster.put(WORKLOADS, workload("second", 4))
+        await world.settle()
+        obj = world.cluster.read(WORKLOADS, "first", "team")
+        world.cluster.put(WORKLOADS, {**obj, "spec": {**obj["spec"], "active": False}})
+        await world.settle()
+        assert condition(world, "first", "Evicted") == ("True", "Deactivated", "The workload is deactivated")
+        assert is_admitted(world, "second")
+
+
+@scenario
+async def test_a_workload_that_ran_too_long_is_deactivated() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("long", 1, maximumExecutionTimeSeconds=60))
+        await world.settle()
+        await world.advance(61)
+        assert world.cluster.read(WORKLOADS, "long", "team")["spec"]["active"] is False
+        assert (condition(world, "long", "Evicted") or ("", ""))[1] == "DeactivatedDueToMaximumExecutionTimeExceeded"
+
+
+@scenario
+async def test_changing_a_priority_class_changes_its_workloads() -> None:
+    async with house(4) as world:
+        world.cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "prod"}, "value": 10})
+        reference = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "prod"}
+        world.cluster.put(WORKLOADS, workload("job", 8, priority=10, priorityClassRef=reference))
+        await world.settle()
+        world.cluster.put(PRIORITY_CLASSES, {"metadata": {"name": "prod"}, "value": 500})
+        await world.settle()
+        assert world.cluster.read(WORKLOADS, "job", "team")["spec"]["priority"] == 500
+
+
+@scenario
+async def test_the_statuses_of_queues_count_what_waits_and_what_runs() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("first", 3))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("second", 3))
+        await world.settle()
+        status = world.cluster.read(CLUSTER_QUEUES, "research")["status"]
+        assert (status["pendingWorkloads"], status["reservingWorkloads"], status["admittedWorkloads"]) == (1, 1, 1)
+        assert status["flavorsReservation"] == [
+            {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "total": "3", "borrowed": "0"}]}
+        ]
+        assert [(c["type"], c["status"], c["reason"]) for c in status["conditions"]] == [("Active", "True", "Ready")]
+        local = world.cluster.read(LOCAL_QUEUES, "main", "team")["status"]
+        assert (local["pendingWorkloads"], local["admittedWorkloads"]) == (1, 1)
+
+
+@scenario
+async def test_a_missing_flavor_makes_the_queue_inactive_in_upstreams_words() -> None:
+    async with house(4) as world:
+        world.cluster.remove(RESOURCE_FLAVORS, "l4")
+        await world.settle()
+        assert world.cluster.exists(RESOURCE_FLAVORS, "l4"), "it is kept while a queue refers to it"
+        world.cluster.put(CLUSTER_QUEUES, cluster_queue("other", 1, "h200"))
+        await world.settle()
+        active = world.cluster.read(CLUSTER_QUEUES, "other")["status"]["conditions"][0]
+        assert (active["status"], active["reason"]) == ("False", "FlavorNotFound")
+        assert active["message"] == "Can't admit new workloads: references missing ResourceFlavor(s): h200."
+
+
+@scenario
+async def test_nothing_is_admitted_twice_after_a_restart() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("first", 3))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("second", 3))
+        await world.settle()
+        async with stage(KueueCore, QueueStatuses, cluster=world.cluster) as again:
+            await again.settle()
+            admitted = [name for name in ("first", "second") if is_admitted(again, name)]
+        assert admitted == ["first"]
