@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 from gpuaas.api.kinds import Kind, Object
-from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.machinery.schema.decode import normalize
 from gpuaas.machinery.schema.model import Schema
@@ -184,39 +183,3 @@ class Catalogue:
         self.generation += 1
         for listener in self._listeners:
             listener()
-
-
-def check_type(obj: Any, kind: Kind) -> Object:
-    """The body must say it is what the path is for, or say nothing."""
-    if not isinstance(obj, dict):
-        raise BadRequest(f"an object is expected, found {_article(obj)}")
-    api_version, name = obj.get("apiVersion"), obj.get("kind")
-    if not api_version and not name:
-        return {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
-    if not name:
-        raise BadRequest("Object 'Kind' is missing in the request body")
-    if not isinstance(api_version, str) or not isinstance(name, str):
-        raise BadRequest("apiVersion and kind must be strings")
-    if api_version != kind.api_version:
-        raise BadRequest(
-            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
-        )
-    if name != kind.kind:
-        raise BadRequest(
-            f'{name} in version "{kind.version}" cannot be handled as a {kind.kind}: this path is for {kind.kind}'
-        )
-    return obj
-
-
-def _article(value: Any) -> str:
-    match value:
-        case None:
-            return "nothing"
-        case list():
-            return "a list"
-        case str():
-            return "a string"
-        case bool():
-            return "a boolean"
-        case _:
-            return "a number"

@@ -20,6 +20,7 @@ from gpuaas.machinery.tables import AGE
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_STRING: Mapping[str, Any] = {"type": "string"}
 
 
 class CustomVersion:
@@ -35,9 +36,11 @@ class CustomVersion:
 
     @property
     def schema(self) -> Schema:
-        """The schema with metadata typed: who owns which label is known by its type."""
+        """The schema with what every object has: a definition need not say it, an apply sends it all the same."""
         if self._schema is None:
             schema = self._schemas.inline(self.openapi)
+            for key in ("apiVersion", "kind"):
+                schema.properties.setdefault(key, self._schemas.inline(_STRING))
             schema.properties["metadata"] = self._schemas.named(OBJECT_META)
             self._schema = schema
         return self._schema

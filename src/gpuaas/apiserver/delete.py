@@ -5,21 +5,27 @@ marked with a deletionTimestamp and leaves when the last reason to wait is gone 
 What happens to dependents is said by finalizers of the garbage collector's.
 """
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.options import dry_run_problems
 from gpuaas.apiserver.write import put, remove
 from gpuaas.base.clock import rfc3339
-from gpuaas.base.errors import BadRequest, Conflict
+from gpuaas.base.errors import BadRequest, Conflict, Invalid
+from gpuaas.base.fielderrors import FieldError, invalid, not_supported
 from gpuaas.store import Entry
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_POLICIES = ("Foreground", "Background", "Orphan")
 CRD_PREFIX = "apiextensions.k8s.io/customresourcedefinitions/"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+Multi = Mapping[str, Sequence[str]]  # query options, each with all its values
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
@@ -35,33 +41,40 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     dry_run: list[str] | None = None
 
 
-def delete_options(op: Operation, body: Any) -> DeleteOptions:
-    """From the body if there is one, else from the query."""
-    if not body:
-        query: dict[str, Any] = {}
-        if op.query.get("gracePeriodSeconds"):
-            query["gracePeriodSeconds"] = _int(op.query["gracePeriodSeconds"])
-        if op.query.get("propagationPolicy"):
-            query["propagationPolicy"] = op.query["propagationPolicy"]
-        if op.query.get("orphanDependents"):
-            query["orphanDependents"] = op.query["orphanDependents"] == "true"
-        body = query
+def delete_options(op: Operation, body: Object | None, query: Multi | None = None) -> DeleteOptions:
+    """From the body if there is one, else from the query; a dry run may be asked for in either."""
+    query = query or {}
+    if body is None:
+        body = {
+            "gracePeriodSeconds": _int(query.get("gracePeriodSeconds")),
+            "propagationPolicy": _first(query.get("propagationPolicy")),
+            "orphanDependents": _flag(query.get("orphanDependents")),
+        }
     try:
         options = msgspec.convert(body, DeleteOptions)
     except msgspec.ValidationError as error:
         raise BadRequest(f"DeleteOptions cannot be read: {error}") from None
-    if options.propagation_policy not in (None, "", "Background", "Foreground", "Orphan"):
-        raise BadRequest(
-            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
-            f'"{options.propagation_policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
-        )
-    if options.dry_run and "All" in options.dry_run:
-        op.dry_run = True
+    dry_run = options.dry_run or query.get("dryRun") or ()
+    problems = _problems(options) + dry_run_problems(dry_run)
+    if problems:
+        raise Invalid("meta.k8s.io", "DeleteOptions", "", problems)
+    op.dry_run = op.dry_run or bool(dry_run)
     return options
 
 
-def delete(op: Operation, body: Any) -> Awaitable[Outcome]:
-    options = delete_options(op, body)
+def _problems(options: DeleteOptions) -> list[FieldError]:
+    policy = options.propagation_policy
+    problems: list[FieldError] = []
+    if policy is not None and options.orphan_dependents is not None:
+        both = "orphanDependents and deletionPropagation cannot be both set"
+        problems.append(invalid("propagationPolicy", policy, both))
+    if policy not in (None, *_POLICIES):
+        problems.append(not_supported("propagationPolicy", policy, (*_POLICIES, "nil"), in_order=True))
+    return problems
+
+
+def delete(op: Operation, body: Object | None, query: Multi | None = None) -> Awaitable[Outcome]:
+    options = delete_options(op, body, query)
     op.cluster.admission.may_delete(op)
     return delete_entry(op, op.latest(), options)
 
@@ -96,9 +109,8 @@ def delete_entry(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitab
     return put(op, obj, 200)
 
 
-async def delete_all(op: Operation, entries: list[Entry], body: Any) -> list[Mapping[str, Any]]:
+async def delete_all(op: Operation, entries: list[Entry], options: DeleteOptions) -> list[Mapping[str, Any]]:
     """Every entry, as one request each; what vanished meanwhile is not missed."""
-    options = delete_options(op, body)
     pending: list[Awaitable[Outcome]] = []
     for entry in entries:
         current = op.cluster.store.latest(entry.key)
@@ -124,17 +136,20 @@ async def delete_all(op: Operation, entries: list[Entry], body: Any) -> list[Map
 def _check(op: Operation, old: Mapping[str, Any], preconditions: Preconditions | None) -> None:
     if preconditions is None:
         return
-    meta = old["metadata"]
-    if preconditions.uid is not None and preconditions.uid != meta["uid"]:
-        why = f"Precondition failed: UID in precondition: {preconditions.uid}, UID in object meta: {meta['uid']}"
-    elif preconditions.resource_version is not None and preconditions.resource_version != meta["resourceVersion"]:
+    meta, uid, revision = old["metadata"], preconditions.uid, preconditions.resource_version
+    if uid is not None and uid != meta["uid"]:
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {preconditions.resource_version}, "
-            f"ResourceVersion in object meta: {meta['resourceVersion']}"
+            f"the UID in the precondition ({uid}) does not match the UID in record ({meta['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif revision is not None and revision != meta["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({revision}) does not match the ResourceVersion in record "
+            f"({meta['resourceVersion']}). The object might have been modified"
         )
     else:
         return
-    raise Conflict(op.resource.group, op.resource.plural, op.name, why)
+    raise Conflict(op.resource.group, op.hub.kind, op.name, why)
 
 
 def _finalizers(op: Operation, meta: Mapping[str, Any], options: DeleteOptions) -> list[str]:
@@ -199,8 +214,20 @@ async def _unchanged(entry: Entry) -> Outcome:
     return Outcome(entry.obj, entry.raw)
 
 
-def _int(text: str) -> int:
+def _int(values: Sequence[str] | None) -> int | None:
+    text = _first(values)
+    if not text:
+        return None
     try:
         return int(text)
     except ValueError:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _flag(values: Sequence[str] | None) -> bool | None:
+    text = _first(values)
+    return None if text is None else text.lower() not in ("false", "0")
+
+
+def _first(values: Sequence[str] | None) -> str | None:
+    return values[0] if values else None

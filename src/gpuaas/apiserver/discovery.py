@@ -51,6 +51,11 @@ class Discovery:
             self._generation = self._catalogue.generation
         return self._groups
 
+    def is_builtin(self, group: str, version: str) -> bool:
+        """Whether types of ours live there: an unknown resource beside them is one, elsewhere it is an unknown path."""
+        kinds = self.groups().get(group, {}).get(version, ())
+        return any(not resource.custom for resource, _ in kinds)
+
     def _arranged(self) -> dict[str, dict[str, list[tuple[Resource, Kind]]]]:
         found: dict[str, dict[str, list[tuple[Resource, Kind]]]] = {}
         for resource in self._catalogue.resources():
@@ -93,14 +98,14 @@ class Discovery:
             document["apiVersion"] = "v1"
         return {**document, "groupVersion": f"{group}/{version}" if group else version, "resources": resources}
 
-    def aggregated(self, *, core: bool, version: str = "v2") -> Object:
+    def aggregated(self, *, core: bool) -> Object:
         items = [
             {
                 "metadata": {"name": name} if name else {},
                 "versions": [
                     {
                         "version": each,
-                        "resources": [_aggregated(kind) for _, kind in kinds],
+                        "resources": [_aggregated(resource, kind) for resource, kind in kinds],
                         "freshness": "Current",
                     }
                     for each, kinds in versions.items()
@@ -111,7 +116,7 @@ class Discovery:
         ]
         return {
             "kind": "APIGroupDiscoveryList",
-            "apiVersion": f"apidiscovery.k8s.io/{version}",
+            "apiVersion": "apidiscovery.k8s.io/v2",
             "metadata": {},
             "items": items,
         }
@@ -168,10 +173,12 @@ def _plain(resource: Resource, kind: Kind) -> Iterator[Object]:
         yield {**sub, "kind": shown, "verbs": list(verbs)}
 
 
-def _aggregated(kind: Kind) -> Object:
+def _aggregated(resource: Resource, kind: Kind) -> Object:
+    # A definition's group and version are said; a built-in kind's are where it stands.
+    own_group, own_version = (kind.group, kind.version) if resource.custom else ("", "")
     entry: Object = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "responseKind": {"group": own_group, "version": own_version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular or kind.kind.lower(),
         "verbs": list(kind.verbs),
@@ -184,8 +191,8 @@ def _aggregated(kind: Kind) -> Object:
         {
             "subresource": name,
             "responseKind": {
-                "group": group or kind.group,
-                "version": version or kind.version,
+                "group": group or own_group,
+                "version": version or own_version,
                 "kind": shown,
             },
             "verbs": list(verbs),

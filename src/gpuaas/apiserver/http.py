@@ -364,12 +364,15 @@ def _split_target(url: bytes) -> tuple[str, str]:
 
 
 def _head(response: Response, keep_alive: bool) -> bytes:
-    lines = [
-        _STATUS_LINES[response.status],
-        b"content-type: ",
-        response.content_type,
-        b"\r\ncontent-length: %d\r\n" % len(response.body),
-    ]
+    if response.status == 204:
+        lines = [_STATUS_LINES[204]]
+    else:
+        lines = [
+            _STATUS_LINES[response.status],
+            b"content-type: ",
+            response.content_type,
+            b"\r\ncontent-length: %d\r\n" % len(response.body),
+        ]
     lines.extend(b"%b: %b\r\n" % header for header in response.headers)
     lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
     return b"".join(lines)

@@ -187,7 +187,8 @@ class LocalClient:
         op = self._op("deletecollection", resource, namespace, labelSelector=labels, fieldSelector=fields)
         op.dry_run = dry_run
         entries, _ = read.page(op)
-        await delete.delete_all(op, [*entries], _delete_body(propagation, "", "", grace))
+        options = delete.delete_options(op, _delete_body(propagation, "", "", grace))
+        await delete.delete_all(op, [*entries], options)
 
     async def log(
         self,

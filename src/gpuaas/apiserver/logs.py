@@ -12,7 +12,8 @@ from gpuaas.apiserver.http import Answer, Request, Response, Stream, StreamWrite
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.base.clock import parse_rfc3339
-from gpuaas.base.errors import BadRequest, MethodNotAllowed
+from gpuaas.base.errors import BadRequest, Invalid, MethodNotAllowed
+from gpuaas.base.fielderrors import forbidden, invalid
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.server import Server
@@ -50,7 +51,7 @@ def log(server: "Server", op: Operation, info: RequestInfo, request: Request) ->
     if source is None or phase in (None, "Pending"):
         reason = "ContainerCreating" if pod["spec"].get("nodeName") else "not scheduled to a node yet"
         if not pod["spec"].get("nodeName"):
-            return Response(200, b"", TEXT)
+            return Response(204, b"", b"")
         raise BadRequest(f'container "{container}" in pod "{op.name}" is waiting to start: {reason}')
     return Stream(lambda writer: _pump(writer, source.read(pod, options)), TEXT)
 
@@ -66,13 +67,19 @@ def _pump(writer: StreamWriter, pieces: AsyncIterator[bytes]) -> Callable[[], No
 
 
 def _options(op: Operation, info: RequestInfo) -> LogOptions:
-    since = info.number("sinceSeconds")
+    since, tail, limit = info.number("sinceSeconds"), info.number("tailLines"), info.number("limitBytes")
     since_time = info.query.get("sinceTime")
-    if since is not None and since < 1:
-        raise BadRequest(f"sinceSeconds: Invalid value: {since}: must be greater than 0")
-    tail = info.number("tailLines")
+    problems = []
     if tail is not None and tail < 0:
-        raise BadRequest(f"tailLines: Invalid value: {tail}: must be greater than or equal to 0")
+        problems.append(invalid("tailLines", tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        problems.append(invalid("limitBytes", limit, "must be greater than 0"))
+    if since is not None and since_time:
+        problems.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif since is not None and since < 1:
+        problems.append(invalid("sinceSeconds", since, "must be greater than 0"))
+    if problems:
+        raise Invalid("", "PodLogOptions", op.name, problems)
     try:
         start = (
             op.cluster.clock.now() - since if since is not None else parse_rfc3339(since_time) if since_time else None
@@ -86,7 +93,7 @@ def _options(op: Operation, info: RequestInfo) -> LogOptions:
         timestamps=info.flag("timestamps"),
         tail_lines=tail,
         since=start,
-        limit_bytes=info.number("limitBytes"),
+        limit_bytes=limit,
     )
 
 

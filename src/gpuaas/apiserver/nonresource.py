@@ -10,15 +10,14 @@ from gpuaas.apiserver.codec import encode, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
 from gpuaas.apiserver.requestinfo import RequestInfo
-from gpuaas.base.errors import MethodNotAllowed, NotAcceptable, PathNotFound
+from gpuaas.base.errors import MethodNotAllowed, NotAcceptable, PageNotFound
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.cluster import Cluster
     from gpuaas.apiserver.server import Server
 
 _OPEN = frozenset({"/readyz", "/livez", "/healthz", "/version", "/version/"})
-_AGGREGATED = ("APIGroupDiscoveryList",)
-
+_AGGREGATED = frozenset({("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")})
 # How kubectl asks for the v2 document; older ones spell it with an @.
 _V2_PROTOBUF = (
     b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -52,7 +51,7 @@ def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Req
         case ".well-known" | "openid":
             return _token_keys(server, cluster, path, request)
         case _:
-            raise PathNotFound
+            raise PageNotFound
 
 
 def version() -> dict[str, str]:
@@ -78,7 +77,7 @@ def _health(server: "Server", cluster: "Cluster", path: str, info: RequestInfo) 
     checks = {"ping": True, "store": cluster.store.broken is None, "ready": server.ready}
     wanted = path.split("/")[2:]
     if wanted and wanted[0] not in checks:
-        raise PathNotFound
+        raise PageNotFound
     relevant = {name: good for name, good in checks.items() if not wanted or name == wanted[0]}
     if path.startswith("/livez"):
         relevant.pop("ready", None)
@@ -96,11 +95,8 @@ def _discovery(cluster: "Cluster", path: str, request: Request) -> Response:
     if len(parts) == 1:
         wanted = negotiate(request.header(b"accept"), _AGGREGATED)
         if wanted.form:
-            if wanted.version not in ("v2", "v2beta1"):
-                raise NotAcceptable("aggregated discovery is served as v2 and v2beta1")
-            document = discovery.aggregated(core=parts[0] == "api", version=wanted.version)
-            media = f"application/json;g=apidiscovery.k8s.io;v={wanted.version};as=APIGroupDiscoveryList"
-            return _json(request, document, media.encode())
+            document = discovery.aggregated(core=parts[0] == "api")
+            return _json(request, document, b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
         address = request.header(b"host")
         found: Any = discovery.api_versions(address) if parts[0] == "api" else discovery.group_list()
     elif parts[0] == "api":
@@ -110,7 +106,7 @@ def _discovery(cluster: "Cluster", path: str, request: Request) -> Response:
     else:
         found = discovery.resource_list(parts[1], parts[2]) if len(parts) == 3 else None
     if found is None:
-        raise PathNotFound
+        raise PageNotFound
     return _json(request, found)
 
 
@@ -122,14 +118,16 @@ def _openapi(cluster: "Cluster", path: str, request: Request) -> Response:
             return _raw(request, documents.v2())
         if accept.partition(b";")[0].strip() in _V2_PROTOBUF:
             return _raw(request, documents.v2_protobuf(), _V2_PROTOBUF[0])
-        raise NotAcceptable("only the following media types are accepted: application/json, " + _V2_PROTOBUF[0].decode())
+        raise NotAcceptable(
+            "only the following media types are accepted: application/json, " + _V2_PROTOBUF[0].decode()
+        )
     if path == "/openapi/v3":
         return _json(request, documents.index())
     if path.startswith("/openapi/v3/"):
         body = documents.v3(path.removeprefix("/openapi/v3/"))
         if body is not None:
             return _raw(request, body)
-    raise PathNotFound
+    raise PageNotFound
 
 
 def _token_keys(server: "Server", cluster: "Cluster", path: str, request: Request) -> Response:
@@ -140,7 +138,7 @@ def _token_keys(server: "Server", cluster: "Cluster", path: str, request: Reques
         case "/openid/v1/jwks":
             return _json(request, access.key_set(), b"application/jwk-set+json")
         case _:
-            raise PathNotFound
+            raise PageNotFound
 
 
 def _paths(cluster: "Cluster") -> list[str]:

@@ -31,17 +31,24 @@ def place(op: Operation, meta: Object) -> None:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def check_name(op: Operation, meta: Object) -> None:
-    name = meta.setdefault("name", op.name)
+def check_name(op: Operation, meta: Mapping[str, Any]) -> None:
+    name = meta.get("name")
+    if not name:
+        why = f"the name of the object ({op.name} based on URL) was undeterminable: name must be provided"
+        raise BadRequest(why)
     if name != op.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({op.name})")
 
 
-def new_metadata(op: Operation, meta: Object) -> None:
-    if meta.pop("resourceVersion", "") not in ("", "0"):
-        raise BadRequest("resourceVersion should not be set on objects to be created")
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+def wipe(meta: Object) -> None:
+    """What only the server says of a new object, before anybody can come to own it."""
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid", "creationTimestamp"):
         meta.pop(key, None)
+
+
+def new_metadata(op: Operation, meta: Object) -> None:
+    if meta.pop("resourceVersion", "") not in ("", "0") and op.verb == "create":
+        raise BadRequest("resourceVersion should not be set on objects to be created")
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _generated(op, str(meta["generateName"]))
     meta["uid"] = op.cluster.ids.uid()
@@ -61,10 +68,11 @@ def _generated(op: Operation, base: str) -> str:
 
 def check_preconditions(op: Operation, meta: Mapping[str, Any], old_meta: Mapping[str, Any]) -> None:
     uid, revision = meta.get("uid"), meta.get("resourceVersion")
-    if uid and uid != old_meta["uid"]:
+    if uid and uid != old_meta["uid"] and op.verb == "update":
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
         raise Conflict(op.resource.group, op.resource.plural, op.name, why)
-    if not revision and not op.hub.behaviour.unconditional_update and op.verb == "update":
+    conditional = op.resource.custom or not op.hub.behaviour.unconditional_update
+    if not revision and conditional and op.verb == "update":
         raise Invalid(
             op.resource.group,
             op.kind.kind,
@@ -80,16 +88,15 @@ def check_preconditions(op: Operation, meta: Mapping[str, Any], old_meta: Mappin
 
 
 def keep_metadata(meta: Object, old_meta: Mapping[str, Any]) -> None:
-    for key in (
-        "uid",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "generation",
-        "resourceVersion",
-        "generateName",
-    ):
+    """What a write cannot change stays; what it may not even try to change is left for validation to see."""
+    for key in ("creationTimestamp", "generation", "resourceVersion"):
         copy_key(meta, old_meta, key)
+    if not meta.get("uid"):
+        meta["uid"] = old_meta["uid"]
+    if "deletionTimestamp" in old_meta:
+        meta["deletionTimestamp"] = old_meta["deletionTimestamp"]
+        if meta.get("deletionGracePeriodSeconds") is None:
+            copy_key(meta, old_meta, "deletionGracePeriodSeconds")
     meta.pop("selfLink", None)
 
 
@@ -107,6 +114,20 @@ def status_metadata(op: Operation, meta: Object, old_meta: Mapping[str, Any]) ->
     for key in ("labels", "ownerReferences", "finalizers"):
         copy_key(meta, old_meta, key)
     return meta
+
+
+# The order in which Go writes metadata; what it does not name comes at the end.
+_ORDER = (
+    "name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp",
+    "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
+    "managedFields",
+)  # fmt: skip
+
+
+def in_order(meta: Mapping[str, Any]) -> Object:
+    """A copy with its keys where a reader of the raw bytes expects them, and a place for the revision."""
+    result = {key: meta.get(key, "") for key in _ORDER if key in meta or key == "resourceVersion"}
+    return result if len(result) >= len(meta) else {**result, **meta}
 
 
 def metadata_errors(op: Operation, obj: Object) -> list[FieldError]:

@@ -37,7 +37,8 @@ class Operation:
     field_validation: str = "Warn"
     force: bool = False
     in_process: bool = False  # a part of the server asks, not a client
-    body: bytes = b""  # as sent, for what the decoded object no longer shows (duplicate keys)
+    body: bytes = b""  # as sent, for what the decoded object no longer shows (keys that came twice)
+    media: str = ""  # its media type
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -2,7 +2,6 @@
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.operation import Operation
-from gpuaas.base.errors import Invalid
 from gpuaas.machinery import ssa
 
 _STATUS = ssa.from_paths([("f:status",)])
@@ -15,15 +14,6 @@ _BY_KIND = {
     ("apps", "deployments"): ssa.from_paths([("f:spec",), ("f:metadata", "f:labels")]),
     ("resource.k8s.io", "resourceclaims"): _SPEC_AND_METADATA,
 }
-
-
-def check_options(op: Operation, *, applies: bool) -> None:
-    """The options of a patch."""
-    force = op.force if op.force or "force" in op.query else None
-    manager = op.query.get("fieldManager", "") if applies and not op.in_process else op.manager
-    problems = ssa.patch_problems(manager, force, applies=applies)
-    if problems:
-        raise Invalid("meta.k8s.io", "PatchOptions", "", problems)
 
 
 def apply(op: Operation, live: Object | None, config: Object) -> Object:

@@ -6,10 +6,11 @@ Objects already in the wanted form are never encoded again: their stored bytes a
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.api.kinds import Object
+from gpuaas.api.kinds import Kind, Object
 from gpuaas.apiserver.codec import Wanted, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
-from gpuaas.base.errors import BadRequest
+from gpuaas.base.errors import BadRequest, NotAcceptable
+from gpuaas.base.fielderrors import invalid
 from gpuaas.machinery import tables
 from gpuaas.machinery.tables import partial_metadata
 
@@ -28,10 +29,20 @@ def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str
     match wanted.form:
         case "Table":
             return table(op, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
-        case "PartialObjectMetadata" | "PartialObjectMetadataList":
+        case "PartialObjectMetadata":
             return partial(obj, wanted.version)
+        case "PartialObjectMetadataList":
+            what = "*unstructured.Unstructured" if op.resource.custom else f"*{package(op.kind)}.{op.kind.kind}"
+            raise NotAcceptable(
+                f"you requested PartialObjectMetadataList, but the requested object is not a list ({what})"
+            )
         case _:
             return op.resource.from_hub(dict(obj), op.version)
+
+
+def package(kind: Kind) -> str:
+    """How Go calls the types of a group."""
+    return kind.group.partition(".")[0] or "core"
 
 
 def partial(obj: Mapping[str, Any], version: str = "v1") -> Object:
@@ -48,9 +59,8 @@ def table(
     shown = (op.resource.from_hub(dict(obj), op.version) for obj in objects)
     include = op.query.get("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
-        raise BadRequest(
-            f'unrecognized includeObject value: "{include}": supported values are "None", "Metadata" and "Object"'
-        )
+        why = invalid("includeObject", include, "must be 'Metadata', 'Object', 'None', or empty")
+        raise BadRequest(f"Unable to convert to Table as requested: {why}")
     return tables.table(
         op.kind, shown, now=op.cluster.clock.now(), include=include, metadata=metadata, headers=definitions
     )

@@ -2,15 +2,16 @@
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.apiserver.codec import Wanted, encode, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.select import predicate
-from gpuaas.base.errors import BadRequest, Expired, Invalid, Timeout
-from gpuaas.base.fielderrors import forbidden
+from gpuaas.base.errors import BadRequest, Expired, Timeout
+from gpuaas.base.fielderrors import invalid
 from gpuaas.store import Compacted, Entry, FutureRevision
 
 _KEPT_LISTS = 4
@@ -92,17 +93,24 @@ def _snapshot(op: Operation, token: str) -> tuple[Sequence[Entry], int, str]:
     store = op.cluster.store
     where = op.resource.range(op.namespace)
     wanted, match = op.query.get("resourceVersion", ""), op.query.get("resourceVersionMatch", "")
-    _check_match(op, wanted, match, token)
+    check_list(op.query, watches=False)
     if token:
+        if wanted and wanted != "0":
+            raise BadRequest("specifying resource version is not allowed when using continue")
         revision, first = _read_token(token)
         try:
             return store.list_at(where, revision), revision, first
         except FutureRevision:
-            raise BadRequest("continue key is not valid: its revision has not happened yet") from None
+            raise BadRequest(
+                "invalid continue token: continue key is not valid: its revision has not happened yet"
+            ) from None
         except Compacted:
             raise _too_old(store.revision, first) from None
     if wanted and wanted != "0":
-        number = revision_number(wanted)
+        try:
+            number = revision_number(wanted)
+        except BadRequest as problem:
+            raise BadRequest(f"invalid resource version: {problem.message}") from None
         not_newer_than_now(op, number)
         if match == "Exact":
             try:
@@ -112,42 +120,17 @@ def _snapshot(op: Operation, token: str) -> tuple[Sequence[Entry], int, str]:
     return store.list(where), store.revision, ""
 
 
-def _check_match(op: Operation, wanted: str, match: str, token: str) -> None:
-    if not match or op.query.get("sendInitialEvents"):
-        return
-    errors = []
-    if not wanted:
-        errors.append(
-            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
-        )
-    if token:
-        errors.append(forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"))
-    if match == "Exact" and wanted == "0":
-        errors.append(
-            forbidden("resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-        )
-    if errors:
-        raise Invalid("meta.k8s.io", "ListOptions", "", errors)
-    if match not in ("Exact", "NotOlderThan"):
-        raise BadRequest(
-            f'resourceVersionMatch: Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
-        )
-
-
 def revision_number(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise BadRequest(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax') from None
-    if number < 0:
-        raise BadRequest(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
-    return number
+    if not text.isdecimal() or not text.isascii():
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise BadRequest(str(invalid("resourceVersion", text, why)))
+    return int(text)
 
 
 def not_newer_than_now(op: Operation, number: int) -> None:
     current = op.cluster.store.revision
     if number > current:
-        error = Timeout(f"Too large resource version: {number}, current: {current}", retry_after=1)
+        error = Timeout(f"Timeout: Too large resource version: {number}, current: {current}", retry_after=1)
         error.details["causes"] = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
         raise error
 
@@ -172,7 +155,7 @@ def _read_token(token: str) -> tuple[int, str]:
         read = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return int(read["rv"]), str(read["start"])
     except (ValueError, KeyError, TypeError):
-        raise BadRequest("continue key is not valid: it was not made by this server") from None
+        raise BadRequest("invalid continue token: continue key is not valid: it was not made by this server") from None
 
 
 def _too_old(revision: int, first: str) -> Expired:
@@ -184,6 +167,12 @@ def _too_old(revision: int, first: str) -> Expired:
     )
     error.list_metadata = {"continue": _continue_token(revision, first)}
     return error
+
+
+def list_item(op: Operation, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object as an item of a list: the list says what built-in kinds are, custom resources say it themselves."""
+    shown = op.resource.from_hub(dict(obj), op.version)
+    return shown if op.resource.custom else {key: shown[key] for key in shown if key not in ("kind", "apiVersion")}
 
 
 def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -> bytes:
@@ -211,6 +200,6 @@ def _shaped_list(op: Operation, entries: Sequence[Entry], metadata: dict[str, An
             items: list[Any] = [partial(entry.obj, wanted.version) for entry in entries]
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{wanted.version}"
         case _:
-            items = [op.resource.from_hub(entry.obj, op.version) for entry in entries]
+            items = [list_item(op, entry.obj) for entry in entries]
             kind, api_version = op.kind.list_kind, op.kind.api_version
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}

@@ -33,14 +33,9 @@ class RequestInfo:
         return bool(self.resource)
 
     def flag(self, name: str) -> bool:
+        """Said, and not said to be false: Kubernetes takes any other word for yes."""
         value = self.query.get(name)
-        if value is None:
-            return False
-        if value.lower() in ("", "1", "t", "true"):
-            return True
-        if value.lower() in ("0", "f", "false"):
-            return False
-        raise BadRequest(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+        return value is not None and value.lower() not in ("false", "0")
 
     def number(self, name: str) -> int | None:
         value = self.query.get(name)
@@ -50,14 +45,6 @@ class RequestInfo:
             return int(value)
         except ValueError:
             raise BadRequest(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
-
-    @property
-    def dry_run(self) -> bool:
-        values = self.multi.get("dryRun", ())
-        for value in values:
-            if value and value != "All":
-                raise BadRequest(f'Invalid value: "{value}": supported values: "All"')
-        return "All" in values
 
 
 def request_info(method: str, path: str, query: str) -> RequestInfo:
@@ -70,8 +57,6 @@ def request_info(method: str, path: str, query: str) -> RequestInfo:
         info.verb = method.lower()
     elif info.verb == "get" and not info.name:
         info.verb = "watch" if info.flag("watch") else "list"
-    elif info.verb == "get" and info.query.get("watch") and info.flag("watch"):
-        info.verb = "watch"
     elif info.verb == "delete" and not info.name:
         info.verb = "deletecollection"
     return info
@@ -93,7 +78,8 @@ def _path_info(method: str, path: str) -> RequestInfo:
         return info
     if rest[0] == "watch" and len(rest) > 1:  # the old form of ?watch=true
         rest = rest[1:]
-        info.query["watch"] = "true"
+        if verb == "get":
+            info.verb = "watch"
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         info.namespace = rest[1]
         rest = rest[2:]

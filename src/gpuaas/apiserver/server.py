@@ -6,44 +6,36 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import Any
 
+from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, nonresource, read, subresources, watch, write
 from gpuaas.apiserver.access import Access
+from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
-from gpuaas.apiserver.codec import (
-    PATCH_TYPES,
-    PLAIN,
-    Wanted,
-    content_type,
-    decode_body,
-    decode_json,
-    decode_yaml,
-    encode,
-    negotiate,
-)
+from gpuaas.apiserver.codec import PLAIN, Wanted, content_type, encode, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Answer, Request, Response
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.options import read_write_options
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
 from gpuaas.base.errors import (
     ApiError,
-    BadRequest,
     Internal,
     MethodNotAllowed,
+    PageNotFound,
     PathNotFound,
     TooLarge,
     Unauthorized,
     Unavailable,
-    UnsupportedMediaType,
 )
 from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.store import StoreError
 
 _log = logging.getLogger("gpuaas.apiserver")
 _NO_CACHE = (b"cache-control", b"no-cache, private")
+_NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a collection, not of an object
 
 
 class Server:
@@ -82,6 +74,8 @@ class Server:
             _log.exception("%s %s", request.method, request.path, exc_info=error)
             error = Internal(f"{type(error).__name__}: {error}")
         self.requests.refused(request.method, error.code)
+        if isinstance(error, PageNotFound):
+            return Response(error.code, b"404 page not found\n", b"text/plain; charset=utf-8", (_NO_CACHE,))
         headers: tuple[tuple[bytes, bytes], ...] = (_NO_CACHE,)
         if error.retry_after is not None:
             headers = (*headers, (b"retry-after", str(error.retry_after).encode()))
@@ -92,7 +86,8 @@ class Server:
         info = request_info(request.method, path, request.query)
         if request.too_large:
             raise TooLarge(f"Request entity too large: limit is {3 * 1024 * 1024}")
-        if nonresource.is_open(path) or (self.open_metrics and path == "/metrics"):
+        shows_credentials = b"authorization" in request.headers
+        if not shows_credentials and (nonresource.is_open(path) or (self.open_metrics and path == "/metrics")):
             return nonresource.answer(self, cluster, info, request)
         access = self.access[cluster.name]
         user = access.authenticate(request.headers, request.peer_certificate)
@@ -113,43 +108,31 @@ class Server:
         name, slash, rest = path[len("/clusters/") :].partition("/")
         cluster = self.clusters.get(name)
         if cluster is None:
-            raise PathNotFound
+            raise PageNotFound
         return cluster, slash + rest or "/"
 
     def _operation(self, cluster: Cluster, info: RequestInfo, user: User, request: Request) -> Operation:
         found = cluster.catalogue.find(info.group, info.version, info.resource)
         if found is None:
-            raise PathNotFound
+            raise PathNotFound if cluster.discovery.is_builtin(info.group, info.version) else PageNotFound
         resource, version = found
         namespace = info.namespace
         if not resource.namespaced:
             if namespace and info.resource != "namespaces":
                 raise PathNotFound
             namespace = ""
-        elif info.name and not namespace:
-            raise PathNotFound
+        elif not namespace and info.verb not in ("list", "watch"):
+            raise PathNotFound if info.name else MethodNotAllowed
         op = Operation(
             cluster, resource, version, info.verb, user, namespace, info.name, info.subresource, info.query,
             warnings=[version.kind.deprecated] if version.kind.deprecated else [],
         )  # fmt: skip
-        if info.verb in ("create", "update", "patch", "delete", "deletecollection"):
-            self._write_options(op, info, request)
+        if info.verb in ("create", "update", "patch"):
+            media = media_type(request.header(b"content-type"))
+            applies = info.verb == "patch" and PATCH_TYPES.get(media) == "apply"
+            read_write_options(op, info, request.header(b"user-agent"), applies=applies)
+            op.body, op.media = request.body, media
         return op
-
-    def _write_options(self, op: Operation, info: RequestInfo, request: Request) -> None:
-        op.dry_run = info.dry_run
-        if b"json" in request.headers.get(b"content-type", b"json"):
-            op.body = request.body
-        op.manager = info.query.get("fieldManager") or _user_agent(request)
-        if len(op.manager) > 128:
-            raise BadRequest("fieldManager: Too long: may not be more than 128 bytes")
-        op.force = info.flag("force")
-        validation = info.query.get("fieldValidation", "")
-        if validation not in ("", "Ignore", "Warn", "Strict"):
-            raise BadRequest(
-                f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
-            )
-        op.field_validation = validation or "Warn"
 
     def _perform(self, op: Operation, info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
         kind = op.kind
@@ -161,44 +144,42 @@ class Server:
                 raise PathNotFound
             if op.verb not in ("get", "update", "patch"):
                 raise MethodNotAllowed
-        elif op.verb not in kind.verbs:
+        elif op.verb not in kind.verbs or (op.verb != "watch" and bool(op.name) is (op.verb in _NAMELESS)):
             raise MethodNotAllowed
         wanted = negotiate(request.header(b"accept"))
         match op.verb:
             case "get":
-                return self.answer(op, read.get(op), wanted)
+                return self._body(request, outcome_body(op, read.get(op), wanted), wanted, op)
             case "list":
                 return self._body(request, read.list_body(op, wanted), wanted, op)
             case "watch":
                 return watch.watch(op, wanted)
             case "create":
-                if op.name:
-                    raise MethodNotAllowed
                 if kind.virtual:
                     return self.answer(op, subresources.review(self, op, request), wanted)
-                return self.written(op, write.create(op, _body(request)), wanted)
+                return self.written(op, write.create(op, _object(op, request)), wanted)
             case "update":
-                return self.written(op, write.update(op, _body(request)), wanted)
+                return self.written(op, write.update(op, _object(op, request)), wanted)
             case "patch":
-                form, body = _patch_body(request)
+                form, body = read_patch(request.body, request.header(b"content-type"), custom=op.resource.custom)
                 return self.written(op, write.patch(op, form, body), wanted)
             case "delete":
-                return self.written(op, delete.delete(op, _body(request) if request.body else None), wanted)
+                return self.written(op, delete.delete(op, _options(request), info.multi), wanted)
             case _:
-                return self._collection(op, request, wanted)
+                return self._collection(op, info, request, wanted)
 
     async def written(self, op: Operation, pending: Awaitable[Outcome], wanted: Wanted) -> Answer:
         return self.answer(op, await pending, wanted)
 
-    async def _collection(self, op: Operation, request: Request, wanted: Wanted) -> Answer:
-        body = _body(request) if request.body else None
+    async def _collection(self, op: Operation, info: RequestInfo, request: Request, wanted: Wanted) -> Answer:
+        options = delete.delete_options(op, _options(request), info.multi)
         entries, metadata = read.page(op)
-        objects = await delete.delete_all(op, list(entries), body)
+        objects = await delete.delete_all(op, list(entries), options)
         listing = {
             "kind": op.kind.list_kind,
             "apiVersion": op.kind.api_version,
             "metadata": metadata,
-            "items": [op.resource.from_hub(dict(obj), op.version) for obj in objects],
+            "items": [read.list_item(op, obj) for obj in objects],
         }
         return self.answer(op, Outcome(listing, converted=True), wanted)
 
@@ -224,31 +205,12 @@ def _warning(text: str) -> bytes:
     return f'299 - "{quoted}"'.encode("latin-1", "replace")
 
 
-def _user_agent(request: Request) -> str:
-    name = request.header(b"user-agent").partition("/")[0]
-    return "".join(char for char in name if char.isprintable())[:128] or "unknown"
+def _object(op: Operation, request: Request) -> Object:
+    return read_object(request.body, request.header(b"content-type"), op.kind.kind)
 
 
-def _body(request: Request) -> Any:
-    if not request.body:
-        raise BadRequest("the request has no body; an object is expected")
-    return decode_body(request.body, request.header(b"content-type"))
-
-
-def _patch_body(request: Request) -> tuple[str, Any]:
-    media = request.header(b"content-type").partition(";")[0].strip().lower()
-    form = PATCH_TYPES.get(media)
-    if form is None:
-        raise UnsupportedMediaType(
-            "the body of the request was in an unknown format - accepted media types include: "
-            + ", ".join(sorted(PATCH_TYPES))
-        )
-    if form != "apply":
-        return form, decode_json(request.body)
-    try:
-        return form, decode_json(request.body)
-    except BadRequest:
-        return form, decode_yaml(request.body)
+def _options(request: Request) -> Object | None:
+    return read_options(request.body, request.header(b"content-type"))
 
 
 __all__ = ["PLAIN", "Server"]

@@ -8,25 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 from gpuaas.api.kinds import Object, Scale
 from gpuaas.apiserver import delete, read, write
-from gpuaas.apiserver.catalogue import check_type
-from gpuaas.apiserver.codec import PATCH_TYPES, decode_body, decode_json, negotiate
+from gpuaas.apiserver.bodies import check_type, read_object, read_patch
+from gpuaas.apiserver.codec import negotiate
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.logs import log
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.base.clock import rfc3339
-from gpuaas.base.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotImplementedHere, UnsupportedMediaType
+from gpuaas.base.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotImplementedHere
 from gpuaas.base.fielderrors import invalid, required
 from gpuaas.base.selectors import from_label_selector
+from gpuaas.machinery import ssa
 from gpuaas.machinery.jsonpatch import apply_json_patch
 from gpuaas.machinery.mergepatch import apply_merge_patch
+from gpuaas.machinery.schema.model import Schema
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.server import Server
 
 Handler = Callable[["Server", Operation, RequestInfo, Request], Answer | Awaitable[Answer]]
 
+_TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 _CONNECTS = frozenset({"exec", "attach", "portforward", "proxy"})
 
 
@@ -55,6 +58,7 @@ def find(op: Operation) -> Handler | None:
 
 
 def connect(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
+    op.latest()
     raise NotImplementedHere(
         f"{op.subresource} is not offered by this server: pods here have no container to connect to; "
         f"'kubectl logs {op.name}' shows what the pod wrote"
@@ -178,15 +182,22 @@ def _with_path(obj: Object, path: str, value: Any) -> Object:
 
 
 def eviction(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:
+    body = _created(op, request, "Eviction")
+    return _evicted(server, op, delete.delete(op, body.get("deleteOptions")), negotiate(request.header(b"accept")))
+
+
+def _created(op: Operation, request: Request, kind: str) -> Object:
+    """What was posted to a subresource: an object of the kind it takes, for the object it belongs to."""
     if op.verb != "create":
         raise MethodNotAllowed
-    body = decode_body(request.body, request.header(b"content-type"))
-    if not isinstance(body, dict) or body.get("kind") not in (None, "Eviction"):
-        raise BadRequest("an Eviction (policy/v1) is expected")
-    name = (body.get("metadata") or {}).get("name") or op.name
-    if name != op.name:
-        raise BadRequest("name in URL does not match name in Eviction object")
-    return _evicted(server, op, delete.delete(op, body.get("deleteOptions")), negotiate(request.header(b"accept")))
+    body = read_object(request.body, request.header(b"content-type"), kind)
+    if body.get("kind") not in (None, kind):
+        version = str(body.get("apiVersion", "")).rpartition("/")[2]
+        raise BadRequest(f'{body["kind"]} in version "{version}" cannot be handled as a {kind}: it is of another kind')
+    meta = body.get("metadata") or {}
+    if not isinstance(meta, dict) or meta.get("name", op.name) != op.name:
+        raise BadRequest(f"name in URL does not match name in {kind} object")
+    return body
 
 
 async def _evicted(server: "Server", op: Operation, pending: Awaitable[Outcome], wanted: Any) -> Answer:
@@ -196,23 +207,28 @@ async def _evicted(server: "Server", op: Operation, pending: Awaitable[Outcome],
 
 
 def binding(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:
-    if op.verb != "create":
-        raise MethodNotAllowed
-    body = decode_body(request.body, request.header(b"content-type"))
-    target = body.get("target") if isinstance(body, dict) else None
+    body = _created(op, request, "Binding")
+    target = body.get("target")
     node = target.get("name") if isinstance(target, dict) else None
     if not node:
         raise Invalid("", "Binding", op.name, [required("target.name")])
-    entry = op.latest()
-    pod = entry.obj
-    if pod["spec"].get("nodeName"):
-        raise Conflict(
-            "", "pods/binding", op.name, f'pod {op.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-        )
-    if pod["metadata"].get("deletionTimestamp"):
-        raise Conflict("", "pods/binding", op.name, f"pod {op.name} is being deleted, cannot be assigned to a host")
+    pod = op.latest().obj
+    refusal = _not_bindable(pod, op.name)
+    if refusal:
+        raise Conflict("", "pods/binding", op.name, refusal)
     bound = _bound(pod, str(node), op.cluster.clock.now())
     return _evicted(server, op, write.put(op, bound, 201), negotiate(request.header(b"accept")))
+
+
+def _not_bindable(pod: Mapping[str, Any], name: str) -> str:
+    """Why a pod cannot be given a node, in Kubernetes' words; "" if it can."""
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if pod["spec"].get("nodeName"):
+        return f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+    if pod["spec"].get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
 
 
 def _bound(pod: Mapping[str, Any], node: str, now: float) -> Object:
@@ -228,11 +244,11 @@ def _bound(pod: Mapping[str, Any], node: str, now: float) -> Object:
 
 
 def token(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
-    if op.verb != "create":
-        raise MethodNotAllowed
-    body = decode_body(request.body, request.header(b"content-type"))
+    body = _created(op, request, "TokenRequest")
     entry = op.latest()
     made = server.access[op.cluster.name].request_token(op.namespace, entry.obj, body)
+    asked = {**body, "spec": {**(body.get("spec") or {}), "expirationSeconds": made["spec"]["expirationSeconds"]}}
+    made = _with_owner(op, made, asked, op.cluster.schemas.named(_TOKEN_REQUEST))
     return server.answer(op, Outcome(made, status=201, converted=True), negotiate(request.header(b"accept")))
 
 
@@ -240,19 +256,32 @@ def token(server: "Server", op: Operation, info: RequestInfo, request: Request) 
 
 
 def review(server: "Server", op: Operation, request: Request) -> Outcome:
-    body = check_type(decode_body(request.body, request.header(b"content-type")), op.kind)
+    body = check_type(op, read_object(request.body, request.header(b"content-type"), op.kind.kind))
     answer = server.access[op.cluster.name].review(op.user, op.resource.plural, op.namespace, body)
-    return Outcome(answer, status=201, converted=True)
+    return Outcome(_with_owner(op, answer, body, op.version.schema), status=201, converted=True)
+
+
+def _with_owner(op: Operation, answer: Object, asked: Object, schema: Schema) -> Object:
+    """An answer says who asked: the fields of the question are theirs, though nothing of it is kept."""
+    tracked = ssa.track_update(
+        None,
+        {**asked, "metadata": {}},
+        op.manager,
+        schema,
+        api_version=answer["apiVersion"],
+        now=op.cluster.clock.now(),
+        subresource=op.subresource,
+    )
+    return ssa.with_managed_fields(answer, (tracked.get("metadata") or {}).get("managedFields"))
 
 
 def _form_and_body(op: Operation, request: Request) -> tuple[str, Any]:
-    media = request.header(b"content-type").partition(";")[0].strip().lower()
+    media = request.header(b"content-type")
     match op.verb:
         case "update":
-            return "update", decode_body(request.body, media)
-        case "patch" if media in PATCH_TYPES:
-            return PATCH_TYPES[media], decode_json(request.body)
+            kind = "Scale" if op.subresource == "scale" else op.kind.kind
+            return "update", read_object(request.body, media, kind)
         case "patch":
-            raise UnsupportedMediaType(f"a patch of type {media or 'nothing'} is not known")
+            return read_patch(request.body, media, custom=op.resource.custom)
         case _:
             raise MethodNotAllowed

@@ -11,11 +11,11 @@ from typing import Any
 from gpuaas.apiserver.codec import Wanted, content_type, encode
 from gpuaas.apiserver.http import Stream, StreamWriter
 from gpuaas.apiserver.operation import Operation
+from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.read import revision_number
 from gpuaas.apiserver.select import Predicate, predicate
-from gpuaas.base.errors import ApiError, BadRequest, Expired, Invalid
-from gpuaas.base.fielderrors import forbidden
+from gpuaas.base.errors import ApiError, BadRequest, Expired
 from gpuaas.store import Compacted, Event, Watch
 
 _BOOKMARK_EVERY = 60.0
@@ -24,11 +24,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 def watch(op: Operation, wanted: Wanted) -> Stream:
-    session = _Session(op, wanted)
-    media = content_type(wanted)
-    if not wanted.form:
-        return Stream(session.start, media)
-    return Stream(session.start, media + f";as={wanted.form};g=meta.k8s.io;v={wanted.version}".encode())
+    return Stream(_Session(op, wanted).start, content_type(wanted))
 
 
 class _Session:
@@ -170,26 +166,15 @@ class _Session:
 
 def _beginning(op: Operation) -> tuple[int, bool, bool]:
     """From which revision, whether the present state comes first, and whether its end is marked."""
+    check_list(op.query, watches=True)
     wanted = op.query.get("resourceVersion", "")
-    send = op.query.get("sendInitialEvents", "")
     number = revision_number(wanted) if wanted else 0
-    if send in ("1", "true"):
-        if op.query.get("resourceVersionMatch") != "NotOlderThan":
-            raise Invalid(
-                "meta.k8s.io",
-                "ListOptions",
-                "",
-                [
-                    forbidden(
-                        "resourceVersionMatch",
-                        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                    )
-                ],
-            )
+    send = op.query.get("sendInitialEvents")
+    if send is None:
+        return number, not number, False
+    if send.lower() not in ("false", "0"):
         return 0, True, op.query.get("allowWatchBookmarks", "") in ("1", "true")
-    if send in ("0", "false") and not number:
-        return op.cluster.store.revision, False, False
-    return number, not number, False
+    return number or op.cluster.store.revision, False, False
 
 
 def _shared_line(event: Event) -> bytes:

@@ -11,40 +11,43 @@ from typing import Any
 from gpuaas.api.kinds import Object
 from gpuaas.api.metadata import validate_metadata_update
 from gpuaas.apiserver import ownership
-from gpuaas.apiserver.catalogue import check_type
+from gpuaas.apiserver.bodies import YAML_TYPES, check_type, repeated_fields, repeated_keys
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.objectmeta import (
     check_name,
     check_preconditions,
     copy_key,
+    in_order,
     keep_metadata,
     metadata,
     metadata_errors,
     new_metadata,
     place,
     status_metadata,
+    wipe,
 )
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
-from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, UnsupportedMediaType
-from gpuaas.base.fielderrors import FieldError
+from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid
+from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.machinery import ssa
 from gpuaas.machinery.jsonpatch import apply_json_patch
 from gpuaas.machinery.mergepatch import apply_merge_patch
-from gpuaas.machinery.schema.strict import duplicate_fields
+from gpuaas.machinery.schema.strict import strict_messages
+from gpuaas.machinery.ssa.gotext import verb_v
 from gpuaas.machinery.strategic import apply_strategic_patch
 from gpuaas.store import Entry
 
 
 def create(op: Operation, body: Any) -> Awaitable[Outcome]:
-    sent = check_type(body, op.kind)
-    obj = _decode(op, sent)
-    return create_decoded(op, obj)
+    return create_decoded(op, _decode(op, check_type(op, body)))
 
 
 def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaitable[Outcome]:
     """From a fresh tree in the requested version. `owned`: its managedFields are already right (server-side apply)."""
-    place(op, metadata(obj))
+    meta = metadata(obj)
+    wipe(meta)
+    place(op, meta)
     obj = op.resource.to_hub(obj, op.version)
     behaviour = op.hub.behaviour
     behaviour.default(obj)
@@ -66,11 +69,10 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
 
 
 def update(op: Operation, body: Any) -> Awaitable[Outcome]:
-    sent = check_type(body, op.kind)
-    obj = _decode(op, sent)
+    obj = _decode(op, check_type(op, body))
     meta = metadata(obj)
-    check_name(op, meta)
     place(op, meta)
+    check_name(op, meta)
     entry = op.cluster.store.latest(op.key)
     if entry is None:
         if not op.hub.behaviour.allow_create_on_update or op.subresource:
@@ -86,12 +88,10 @@ def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
     if entry is None:
         raise op.not_found()
     old = op.resource.from_hub(entry.obj, op.version)
-    ownership.check_options(op, applies=False)
-    patched = _patched(op, form, old, body)
-    if not isinstance(patched, dict):
-        raise BadRequest("the patch does not leave an object")
-    obj = _decode(op, check_type(patched, op.kind))
-    check_name(op, metadata(obj))
+    obj = _decode_patched(op, form, _patched(op, form, old, body), body)
+    meta = metadata(obj)
+    place(op, meta)
+    check_name(op, meta)
     return replace(op, op.resource.to_hub(obj, op.version), entry)
 
 
@@ -145,25 +145,35 @@ def _all_but_status(op: Operation, obj: Object, old: Mapping[str, Any]) -> None:
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _apply(op: Operation, entry: Entry | None, body: Any) -> Awaitable[Outcome]:
-    ownership.check_options(op, applies=True)
-    config = check_type(body, op.kind)
-    check_name(op, metadata(config))
+def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome]:
     if entry is None and op.subresource:
         raise op.not_found()
-    uid = config["metadata"].get("uid")
-    if entry is None and uid:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
-        raise Conflict(op.resource.group, op.resource.plural, op.name, why)
-    _decode(op, config)  # what is not well typed or not known is refused before anything is merged
     live = op.resource.from_hub(entry.obj, op.version) if entry is not None else None
     applied = ownership.apply(op, live, config)
+    _complain_of_repeats(op, config)
     if applied is live and entry is not None:
         return _done(Outcome(entry.obj, entry.raw))
     fresh, _ = op.version.read(applied)
+    meta = metadata(fresh)
+    if entry is None and meta.get("uid"):
+        why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
+        raise Conflict(op.resource.group, op.resource.plural, op.name, why)
+    place(op, meta)
+    check_name(op, meta)
     if entry is None:
         return create_decoded(op, fresh, owned=True)
     return replace(op, op.resource.to_hub(fresh, op.version), entry, owned=True)
+
+
+def _complain_of_repeats(op: Operation, config: Any) -> None:
+    """An apply is read as YAML, so what came twice is told in YAML's words."""
+    if op.field_validation == "Ignore" or not op.body or not repeated_fields(op.body, config):
+        return
+    repeats = repeated_keys(op.body)
+    if repeats and op.field_validation == "Strict":
+        lines = "\n  ".join(("yaml: unmarshal errors:", *repeats))
+        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {lines}")
+    op.warnings.extend(repeats)
 
 
 def _patched(op: Operation, form: str, old: Object, body: Any) -> Any:
@@ -172,21 +182,42 @@ def _patched(op: Operation, form: str, old: Object, body: Any) -> Any:
             return apply_json_patch(old, body)
         case "merge":
             return apply_merge_patch(old, body)
-        case "strategic" if not op.resource.custom:
-            return apply_strategic_patch(old, body, op.version.schema)
         case _:
-            raise UnsupportedMediaType(
-                "the body of the request was in an unknown format - accepted media types include: "
-                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-            )
+            return apply_strategic_patch(old, body, op.version.schema)
+
+
+def _decode_patched(op: Operation, form: str, patched: Any, body: Any) -> Object:
+    """The object a patch leaves. What is wrong with it is wrong with the patch."""
+    if not isinstance(patched, dict):
+        raise BadRequest("the patch does not leave an object")
+    try:
+        obj, paths = op.version.read(check_type(op, patched))
+    except BadRequest as problem:
+        raise _bad_patch(form, patched, body, problem.message.partition(": ")[2]) from None
+    repeats = repeated_fields(op.body, body) if op.body and op.field_validation != "Ignore" else []
+    messages = strict_messages(repeats, paths)
+    if messages and op.field_validation == "Strict":
+        raise _bad_patch(form, patched, body, f"strict decoding error: {', '.join(messages)}")
+    op.complain(messages)
+    return obj
+
+
+def _bad_patch(form: str, patched: Object, body: Any, why: str) -> Invalid:
+    shown = verb_v(body) if form == "strategic" else encode(dict(sorted(patched.items()))).decode()
+    return Invalid("", "", "", [invalid("patch", shown, why)])
 
 
 def _decode(op: Operation, sent: Object) -> Object:
     obj, paths = op.version.read(sent)
-    unknown = [f'unknown field "{path}"' for path in paths]
-    if op.body and op.field_validation != "Ignore" and "fieldValidation" in op.query:
-        unknown += [f'duplicate field "{path}"' for path in duplicate_fields(op.body)]
-    op.complain(unknown)
+    if not op.body or op.field_validation == "Ignore" or op.media.endswith("protobuf"):
+        op.complain(strict_messages((), paths))
+    elif op.media in YAML_TYPES:
+        repeats = repeated_keys(op.body)
+        if repeats and op.field_validation == "Strict":
+            repeats = ["\n  ".join(("yaml: unmarshal errors:", *repeats))]
+        op.complain([*repeats, *strict_messages((), paths)])
+    else:
+        op.complain(strict_messages(repeated_fields(op.body, sent), paths))
     return obj
 
 
@@ -236,7 +267,7 @@ def put(op: Operation, obj: Object, status: int) -> Awaitable[Outcome]:
 def ordered(op: Operation, obj: Object) -> Object:
     """Kind and apiVersion first: lists cut them off by length."""
     hub = op.hub
-    result: Object = {"kind": hub.kind, "apiVersion": hub.api_version, "metadata": obj["metadata"]}
+    result: Object = {"kind": hub.kind, "apiVersion": hub.api_version, "metadata": in_order(obj["metadata"])}
     for key, value in obj.items():
         if key not in result:
             result[key] = value
@@ -262,7 +293,7 @@ def remove(op: Operation, obj: Object) -> Awaitable[Outcome]:
     """Takes the object out of the store; its last state goes to the watchers."""
     if op.dry_run:
         return _done(Outcome(obj))
-    last = ordered(op, {**obj, "metadata": {**obj["metadata"]}})
+    last = ordered(op, obj)
     return _settled(op.cluster.store.delete(op.key, _renderer(last)), 200)
 
 

@@ -21,6 +21,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.message = message
         self.details = dict(details) if details else {}
+        self._shows_details = details is not None
         if retry_after is not None:
             self.details["retryAfterSeconds"] = retry_after
         self.retry_after = retry_after
@@ -37,7 +38,7 @@ class ApiError(Exception):
         }
         if self.reason:
             status["reason"] = self.reason
-        if self.details:
+        if self.details or self._shows_details:
             status["details"] = self.details
         status["code"] = self.code
         return status
@@ -105,6 +106,10 @@ class PathNotFound(ApiError):
         super().__init__("the server could not find the requested resource", details={})
 
 
+class PageNotFound(PathNotFound):
+    """A path nobody has heard of: the answer is a line of text, as plain web servers give it."""
+
+
 class MethodNotAllowed(ApiError):
     code, reason = 405, "MethodNotAllowed"
 
@@ -170,7 +175,8 @@ class Invalid(ApiError):
 
     def __init__(self, group: str, kind: str, name: str, errors: Sequence[FieldError]) -> None:
         texts = [str(error) for error in errors]
-        body = texts[0] if len(texts) == 1 else "[" + ", ".join(dict.fromkeys(texts)) + "]"
+        texts = list(dict.fromkeys(texts))
+        body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         causes = [{"reason": error.reason, "message": error.body, "field": error.path} for error in errors]
         super().__init__(
             f'{qualified(group, kind)} "{name}" is invalid: {body}',

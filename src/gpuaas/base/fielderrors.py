@@ -32,8 +32,9 @@ def type_invalid(path: str, value: Any, detail: str) -> FieldError:
     return FieldError("FieldValueTypeInvalid", path, _join(f"Invalid value: {show(value)}", detail))
 
 
-def not_supported(path: str, value: Any, allowed: Sequence[str]) -> FieldError:
-    supported = ", ".join(f'"{choice}"' for choice in sorted(allowed))
+def not_supported(path: str, value: Any, allowed: Sequence[str], *, in_order: bool = False) -> FieldError:
+    """`in_order`: what is allowed is named in the order given, not by name."""
+    supported = ", ".join(f'"{choice}"' for choice in (allowed if in_order else sorted(allowed)))
     detail = f"supported values: {supported}" if supported else ""
     return FieldError("FieldValueNotSupported", path, _join(f"Unsupported value: {show(value)}", detail))
 

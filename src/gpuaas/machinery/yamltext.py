@@ -1,7 +1,7 @@
-"""YAML as Kubernetes reads it: JSON's types only, no dates, no surprises from `on` and `off`.
+"""YAML as Kubernetes reads and writes it: JSON's types only, and the words that mean yes and no in YAML 1.1.
 
 libyaml's loader where it is there. A document whose aliases would unfold into more than a million nodes is refused:
-it costs nothing to send and everything to encode.
+it costs nothing to send and everything to encode. Mistakes are told in the words of Go's YAML library.
 """
 
 import re
@@ -11,22 +11,29 @@ from typing import Any
 import yaml
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_DumperBase: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _MAX_NODES = 1_000_000
+_TIMESTAMP, _BOOL, _STRING = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str"))
+_YES = frozenset(("y", "yes", "true", "on"))
+# The base library leaves the one-letter words out.
+_LETTERS = re.compile(r"^[yYnN]$")
 
 
 class _Loader(_Base):  # type: ignore[misc]  # its base is libyaml's loader or the pure one, whichever is there
     pass
 
 
-_BOOLEANS = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
-_DROPPED = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool"}
+class _Dumper(_DumperBase):  # type: ignore[misc]
+    pass
+
+
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _DROPPED]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
     for first, resolvers in _Base.yaml_implicit_resolvers.items()
 }
-for _first in "tTfF":
-    _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(0, ("tag:yaml.org,2002:bool", _BOOLEANS))
+for _first in "yYnN":
+    _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(0, (_BOOL, _LETTERS))
+_Loader.add_constructor(_BOOL, lambda _loader, node: node.value.lower() in _YES)
 
 
 class YamlError(ValueError):
@@ -44,13 +51,56 @@ def load_yaml_documents(text: str | bytes) -> Iterator[Any]:
     try:
         for document in yaml.load_all(text, Loader=_Loader):
             yield _as_json(document, [_MAX_NODES])
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(f"yaml: {_where(error)}{error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise YamlError(str(error).replace("\n", " ")) from None
+        raise YamlError("yaml: " + str(error).replace("\n", " ")) from None
+
+
+def duplicate_keys(text: str | bytes) -> list[str]:
+    """What a strict reader says about keys that a mapping holds twice, each with its line."""
+    found: list[str] = []
+    pending = [yaml.compose(text, Loader=_Loader)]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    found.append(f'line {key.start_mark.line + 1}: key "{key.value}" already set in map')
+                seen.add(str(key.value))
+            pending.extend(value for _, value in reversed(node.value))
+        elif isinstance(node, yaml.SequenceNode):
+            pending.extend(reversed(node.value))
+    return found
 
 
 def dump_yaml(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_Dumper, default_flow_style=False, sort_keys=True, allow_unicode=True)
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, default_flow_style=False, sort_keys=True, allow_unicode=True, width=1 << 30
+    )
     return text
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    """Text that would be read as something else is put in double quotes, several lines stay several lines."""
+    if "\n" in text:
+        return dumper.represent_scalar(_STRING, text, style="|")
+    reads_as = dumper.resolve(yaml.ScalarNode, text, (True, False))
+    ambiguous = reads_as != _STRING or _LETTERS.match(text) is not None
+    return dumper.represent_scalar(_STRING, text, style='"' if ambiguous else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.ignore_aliases = lambda _dumper, _value: True
+
+
+def _where(error: yaml.MarkedYAMLError) -> str:
+    """The line as Go's library counts it: where the surrounding began, if not on the first line, else where it broke."""
+    for mark in (error.context_mark, error.problem_mark):
+        if mark is not None and mark.line:
+            return f"line {mark.line + isinstance(error, yaml.scanner.ScannerError)}: "
+    return ""
 
 
 def _as_json(value: Any, budget: list[int]) -> Any:

@@ -1,0 +1,235 @@
+"""What a client sent: JSON, YAML or protobuf becomes a tree; what is none of them is refused in Kubernetes' words.
+
+The words depend on what was expected (an object, a patch, the options of a delete), so each has its function. The
+form of answers is module codec's.
+"""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from gpuaas.api.kinds import Object
+from gpuaas.api.kubernetes.schemas import schema_source
+from gpuaas.api.kubernetes.wire import wire_numbers, wire_type
+from gpuaas.apiserver.codec import encode
+from gpuaas.apiserver.operation import Operation
+from gpuaas.base.errors import ApiError, BadRequest, Invalid, UnsupportedMediaType
+from gpuaas.base.fielderrors import invalid
+from gpuaas.machinery.gojson import json_problem
+from gpuaas.machinery.jsonpatch import json_kind
+from gpuaas.machinery.protobuf import ProtobufError, ProtobufReader, unwrap
+from gpuaas.machinery.schema.model import SchemaSet
+from gpuaas.machinery.schema.strict import duplicate_fields
+from gpuaas.machinery.yamltext import YamlError, duplicate_keys, load_yaml
+
+PATCH_TYPES: Final = {
+    "application/json-patch+json": "json",
+    "application/merge-patch+json": "merge",
+    "application/strategic-merge-patch+json": "strategic",
+    "application/apply-patch+yaml": "apply",
+}
+YAML_TYPES: Final = frozenset(("application/yaml", "text/yaml", "application/x-yaml"))
+_UNSUPPORTED: Final = (
+    "the body of the request was in an unknown format - accepted media types include: "
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+)
+_TYPE_META: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_SCHEME: Final = "pkg/runtime/scheme.go:111"  # what the real server calls its table of types
+_SUMMARY: Final = 30  # bytes of a body that are repeated in the answer
+
+_decoder = msgspec.json.Decoder()
+# Built-in types are the same for every cluster, so one reader serves all.
+_protobuf = ProtobufReader(SchemaSet(schema_source).named, wire_numbers)
+
+
+class Unreadable(ValueError):
+    """Not the format it says it is; the text says why."""
+
+
+def read_object(body: bytes, media: str, kind: str) -> Object:
+    """The object in a body. A body that says nothing (`null`) is an empty object."""
+    try:
+        obj = _decoded(body, media_type(media))
+        _check_type_meta(obj)
+    except Unreadable as problem:
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind}): {problem} ({_summary(body)})"
+        ) from None
+    return {} if obj is None else obj
+
+
+def read_options(body: bytes, media: str) -> Object | None:
+    """The options of a delete; None where the body is empty."""
+    if not body:
+        return None
+    try:
+        obj = _decoded(body, media_type(media))
+        _check_type_meta(obj)
+    except Unreadable as problem:
+        raise BadRequest(str(problem)) from None
+    if obj and obj.get("kind", "DeleteOptions") != "DeleteOptions":
+        version = obj.get("apiVersion", "")
+        raise BadRequest(f'no kind "{obj["kind"]}" is registered for version "{version}" in scheme "{_SCHEME}"')
+    return obj or {}
+
+
+def read_patch(body: bytes, media: str, *, custom: bool = False) -> tuple[str, Any]:
+    """The form of a patch and what it says. Custom resources have no types to merge strategically by."""
+    form = PATCH_TYPES.get(media_type(media))
+    if form is None:
+        raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+    if form == "strategic" and custom:
+        raise UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+        )
+    if form == "apply":
+        return form, _configuration(body)
+    try:
+        return form, parse_json(body)
+    except Unreadable as problem:
+        raise BadRequest(str(problem) if form == "strategic" else f"error decoding patch: {problem}") from None
+
+
+def repeated_fields(body: bytes, obj: Any) -> list[str]:
+    """The paths of JSON keys that came twice. A tree shows that nothing did by having as many keys as the text."""
+    if body.count(b'":') == encode(obj).count(b'":'):
+        return []
+    try:
+        return duplicate_fields(body)
+    except ValueError:
+        return []
+
+
+def repeated_keys(body: bytes) -> list[str]:
+    """The same for YAML, in the words of its strict reader."""
+    return duplicate_keys(body)
+
+
+def media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower() if header else ""
+
+
+def parse_json(body: bytes) -> Any:
+    try:
+        return _decoder.decode(body)
+    except RecursionError:
+        raise Unreadable("exceeded max depth") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        problem = json_problem(body)
+    if problem:
+        raise Unreadable(problem)
+    try:
+        return json.loads(body.decode(errors="replace"))  # broken UTF-8 in a string is no mistake to Go
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def _decoded(body: bytes, media: str) -> Any:
+    match media:
+        case "" | "application/json" | "text/json":
+            try:
+                return parse_json(body)
+            except Unreadable as problem:
+                raise Unreadable(f"couldn't get version/kind; json parse error: {problem}") from None
+        case _ if media in YAML_TYPES:
+            return _parse_yaml(body)
+        case "application/vnd.kubernetes.protobuf":
+            return _parse_protobuf(body)
+        case _:
+            raise UnsupportedMediaType(_UNSUPPORTED)
+
+
+def _parse_yaml(body: bytes) -> Any:
+    try:
+        return load_yaml(body)
+    except YamlError as error:
+        raise Unreadable(str(error)) from None
+
+
+def _configuration(body: bytes) -> Any:
+    """An apply's body is YAML, and nearly always the JSON that YAML contains."""
+    try:
+        config = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            config = load_yaml(body)
+        except YamlError as error:
+            raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+    if config is not None and not isinstance(config, dict):
+        what = f"json: cannot unmarshal {json_kind(config)} into Go value of type map[string]interface {{}}"
+        raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {what}")
+    return config or {}
+
+
+def _parse_protobuf(body: bytes) -> Any:
+    try:
+        api_version, kind, raw = unwrap(body)
+        name = wire_type(api_version, kind)
+        if name is None:
+            raise UnsupportedMediaType(
+                f"{kind or 'this kind'} in {api_version or 'no version'} is not read as protobuf here: send JSON"
+            )
+        return {"kind": kind, "apiVersion": api_version, **_protobuf.read(name, raw)}
+    except ProtobufError as error:
+        raise BadRequest(f"the request body is not valid protobuf: {error}") from None
+
+
+def _check_type_meta(obj: Any) -> None:
+    """What the object is must be readable before anything else is."""
+    if obj is None:
+        return
+    if not isinstance(obj, dict):
+        what = f"json: cannot unmarshal {json_kind(obj)} into Go value of type {_TYPE_META}"
+        raise Unreadable(f"couldn't get version/kind; json parse error: {what}")
+    for key in ("apiVersion", "kind"):
+        value = obj.get(key)
+        if value is not None and not isinstance(value, str):
+            what = f"json: cannot unmarshal {json_kind(value)} into Go struct field .{key} of type string"
+            raise Unreadable(f"couldn't get version/kind; json parse error: {what}")
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    more = " ..." if len(body) > _SUMMARY else ""
+    head = body[:_SUMMARY]
+    return (head.decode(errors="replace") if head.startswith(b"{") else head.hex()) + more
+
+
+def check_type(op: Operation, obj: Object) -> Object:
+    """The object must say it is what the path is for; what it does not say is taken from there."""
+    kind = op.kind
+    api_version, name = obj.get("apiVersion"), obj.get("kind")
+    if api_version == kind.api_version and name == kind.kind:
+        return obj
+    if not api_version or not name:
+        rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+        obj = {"kind": name or kind.kind, "apiVersion": api_version or kind.api_version, **rest}
+    if obj["apiVersion"] != kind.api_version or obj["kind"] != kind.kind:
+        raise _of_another_kind(op, obj)
+    return obj
+
+
+def _of_another_kind(op: Operation, obj: Object) -> ApiError:
+    kind, api_version, name = op.kind, str(obj["apiVersion"]), str(obj["kind"])
+    version = api_version.rpartition("/")[2]
+    if not op.resource.custom:
+        refused = f'{name} in version "{version}" cannot be handled as a {kind.kind}: '
+        if op.cluster.catalogue.for_kind(api_version, name) is None:
+            return BadRequest(
+                f'{refused}no kind "{name}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
+            )
+        if name != kind.kind:
+            ours = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
+            return BadRequest(f"{refused}converting ({version}.{name}) to ({ours}): unknown conversion")
+    if api_version != kind.api_version:
+        return BadRequest(
+            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
+        )
+    meta = obj.get("metadata")
+    called = meta.get("name", "") if isinstance(meta, dict) else ""
+    return Invalid(kind.group, kind.kind, called, [invalid("kind", name, f"must be {kind.kind}")])
