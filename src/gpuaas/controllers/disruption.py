@@ -4,6 +4,7 @@ Only the status is kept here; that an eviction respects it is the API server's b
 as gone at once, and again as there if it is still alive two minutes later.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -172,10 +173,11 @@ class DisruptionController(Controller):
         for one in await self._discovery.resources():
             if (one.resource.group, one.resource.kind) != (group, reference["kind"]):
                 continue
-            try:
+            scale: Object = {}
+            with contextlib.suppress(NotFound):
                 scale = await self.client.get(one.resource, reference["name"], namespace, subresource="scale")
-            except NotFound as error:
-                raise ApiError(f"{one.resource} does not implement the scale subresource") from error
+            if scale.get("kind") != "Scale":
+                raise ApiError(f"{one.resource} does not implement the scale subresource")
             return uid_of(scale), int((scale.get("spec") or {}).get("replicas") or 0)
         return None
 

@@ -95,11 +95,12 @@ class Correlator:
 
     def correlate(self, said: _Said, now: float) -> "_Verdict | None":
         message, key = self._aggregate(said, now)
-        if not self._spend(said, now):
-            return None
         earlier = self._written.get(key)
         if earlier is not None:
-            earlier.count += 1
+            earlier.count += 1  # what is not told now is still counted
+        if not self._spend(said, now):
+            return None
+        if earlier is not None:
             return _Verdict(earlier, new=False, message=message, key=key)
         written = _Written(self._name(said, now), said.involved.get("namespace") or "default", 1)
         self._written.put(key, written)

@@ -9,11 +9,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from gpuaas.admission.ledger import preemption_entry
 from gpuaas.admission.life import conditions_of, life_of, status_with, with_pending
 from gpuaas.admission.status import admission
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
-from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_checks, reserve
@@ -35,8 +36,6 @@ class Scheduler:
         self._recorder = recorder
         self._wake = asyncio.Event()
         self._writes: set[asyncio.Task[None]] = set()
-        self.preemptions: list[Preempted] = []
-        """What was decided and not yet put into the ledger."""
 
     @property
     def idle(self) -> bool:
@@ -124,14 +123,14 @@ class Scheduler:
         obj = self._find(victim.key)
         if obj is None or is_true(life_of(obj).evicted):
             return
-        self.preemptions.append(victim)
+        by, now = self._find(victim.by), self._clock.now()
         life = evict(life_of(obj), PREEMPTED, victim.message, self._millis(), rule=victim.rule.value)
         try:
             await self._write(obj, life)
         except ApiError as error:
             _log.warning("preemption of %s: %s", victim.key, error)
             return
-        by = self._find(victim.by)
+        await self._note(preemption_entry(victim, obj, by, now))
         priorities = f"; preemptor effective priority: {_priority(by)}; preemptee effective priority: {_priority(obj)}"
         self._event(obj, NORMAL, "Preempted", victim.message + priorities)
         self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
@@ -141,6 +140,13 @@ class Scheduler:
                 f"preemptor path: {victim.by_path}; preemptee path: {victim.path}"
             )
             self._event(by, NORMAL, "PreemptedWorkload", words)
+
+    async def _note(self, entry: Object) -> None:
+        """Into the ledger. The eviction is done: failing to note it must not undo it, but must be seen."""
+        try:
+            await self._client.create(PREEMPTIONS, entry, entry["metadata"]["namespace"])
+        except ApiError as error:
+            _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
     async def _pass(self, passed: Passed) -> None:
         obj = self._find(passed.key)
