@@ -15,6 +15,7 @@ WORKLOADS: Final = Resource(GROUP, _VERSION, "workloads", True, "Workload")
 PRIORITY_CLASSES: Final = Resource(GROUP, _VERSION, "workloadpriorityclasses", False, "WorkloadPriorityClass")
 ADMISSION_CHECKS: Final = Resource(GROUP, _VERSION, "admissionchecks", False, "AdmissionCheck")
 TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
+PREEMPTIONS: Final = Resource("gpuaas.dev", "v1alpha1", "preemptions", True, "Preemption")
 FINALIZER: Final = f"{GROUP}/resource-in-use"
 
 KUEUE: Final = (
@@ -26,4 +27,5 @@ KUEUE: Final = (
     PRIORITY_CLASSES,
     ADMISSION_CHECKS,
     TOPOLOGIES,
+    PREEMPTIONS,
 )

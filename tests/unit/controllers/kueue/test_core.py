@@ -10,6 +10,7 @@ from gpuaas.client.kueue import (
     FINALIZER,
     KUEUE,
     LOCAL_QUEUES,
+    PREEMPTIONS,
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     WORKLOADS,
@@ -131,12 +132,17 @@ async def test_a_higher_priority_evicts_a_lower_one_and_keeps_out_until_the_quot
     async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
         world.cluster.put(WORKLOADS, workload("dev", 4))
         await world.settle()
+        await world.advance(90)
         world.cluster.put(WORKLOADS, workload("prod", 4, priority=100))
         await world.settle()
         status, reason, message = condition(world, "dev", "Evicted") or ("", "", "")
         assert (status, reason) == ("True", "Preempted")
         assert "due to prioritization in the ClusterQueue" in message
         assert (condition(world, "dev", "Preempted") or ("", ""))[1] == "InClusterQueue"
+        (entry,) = world.cluster.all(PREEMPTIONS, "team")
+        assert entry["spec"]["victim"]["name"] == "dev"
+        assert (entry["spec"]["rule"], entry["spec"]["freed"]) == ("InClusterQueue", {"nvidia.com/gpu": "4"})
+        assert (entry["spec"]["ranSeconds"], entry["spec"]["gpuSecondsLost"]) == (90, 360)
         assert is_admitted(world, "dev"), "its quota is counted until its pods are gone"
         assert not is_admitted(world, "prod")
 
