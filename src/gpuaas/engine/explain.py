@@ -249,7 +249,8 @@ def _room(item: Item, queue: Queue, grounds: Grounds) -> dict[int, int]:
             ]
             if not options:
                 return {}
-            room.update(min(options, key=lambda wanted: _lacking(wanted, queue)))
+            least = min(options, key=lambda wanted: _lacking(wanted, queue))
+            room.update(least)
     return room
 
 
