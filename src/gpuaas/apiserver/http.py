@@ -16,6 +16,7 @@ import httptools
 
 MAX_BODY: Final = 3 * 1024 * 1024
 MAX_HEADERS: Final = 64 * 1024
+_PIECE: Final = 256 * 1024  # of a long body, and how much may wait in a connection's buffers
 SLOW_READER: Final = 64 * 1024 * 1024  # bytes waiting for one stream's client; more and it is cut off
 MAX_CONNECTIONS: Final = 4096  # more are turned away: files and memory are for those who are served
 _MAX_WAITING: Final = 64  # requests sent before their turn; reading stops until some are answered
@@ -137,14 +138,18 @@ class Connection(asyncio.Protocol):
         self._owes_continue = False
         self._stream: StreamWriter | None = None
         self._on_gone: Callable[[], None] | None = None
-        self._waits_since = asyncio.get_running_loop().time()
+        self._rest: memoryview | None = None  # of a long body, for which the client has not had room yet
+        self._room = True
+        # Asked once: asking for the running loop is a system call, which at this rate is a tenth of a request.
+        self._loop = asyncio.get_running_loop()
+        self._waits_since = self._loop.time()
         self._limit = _REQUEST_LIMIT
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=1024 * 1024)
+        self.transport.set_write_buffer_limits(high=_PIECE)
         if len(self._connections) >= MAX_CONNECTIONS:
             self.transport.abort()
         else:
@@ -152,6 +157,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
+        self._rest = None
         self._drop_stream()
         if self._task is not None:
             self._task.cancel()
@@ -168,10 +174,13 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
+        self._room = False
         if self._stream is not None and self._stream.on_pause is not None:
             self._stream.on_pause()
 
     def resume_writing(self) -> None:
+        self._room = True
+        self._send_rest()
         if self._stream is not None and self._stream.on_resume is not None:
             self._stream.on_resume()
 
@@ -179,7 +188,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._request = Request(self.transport)
-        self._waits_since, self._limit = asyncio.get_running_loop().time(), _REQUEST_LIMIT
+        self._waits_since, self._limit = self._loop.time(), _REQUEST_LIMIT
         self._url = b""
         self._chunks = []
         self._size = self._header_bytes = 0
@@ -222,7 +231,7 @@ class Connection(asyncio.Protocol):
             return
         self._request = None
         self._owes_continue = False
-        self._waits_since, self._limit = asyncio.get_running_loop().time(), _IDLE_LIMIT
+        self._waits_since, self._limit = self._loop.time(), _IDLE_LIMIT
         request.method = self._parser.get_method().decode("latin-1")
         request.path, request.query = _split_target(self._url)
         request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -245,7 +254,7 @@ class Connection(asyncio.Protocol):
         if isinstance(answer, Response | Stream):
             self._send(answer)
         else:
-            self._task = asyncio.ensure_future(self._wait(answer))
+            self._task = self._loop.create_task(self._wait(answer))
 
     async def _wait(self, answer: Awaitable[Answer]) -> None:
         result = await answer
@@ -260,11 +269,13 @@ class Connection(asyncio.Protocol):
             head = _head(answer, self._keep_alive)
             if self._bodyless:
                 self.transport.write(head)
-            elif len(answer.body) < 65_536:
+            elif len(answer.body) <= _PIECE:
                 self.transport.write(head + answer.body)
-            else:  # joining would copy megabytes
+            else:
                 self.transport.write(head)
-                self.transport.write(answer.body)
+                self._rest = memoryview(answer.body)
+                self._send_rest()
+                return
             self._next()
             return
         self.transport.write(_stream_head(answer))
@@ -275,6 +286,15 @@ class Connection(asyncio.Protocol):
         self._on_gone = answer.start(writer)
         if writer.closed:  # it had nothing to wait for
             self._drop_stream()
+
+    def _send_rest(self) -> None:
+        """A long body goes out piece by piece, as the client takes it: what waits in buffers is memory twice over."""
+        while self._room and self._rest:
+            piece, self._rest = self._rest[:_PIECE], self._rest[_PIECE:]
+            self.transport.write(piece)  # may find out that there is no more room, or that the client has gone
+        if self._rest is not None and not self._rest:
+            self._rest = None
+            self._next()
 
     def end_stream(self) -> None:
         """The stream said all it had to say; the connection may serve the next request."""
@@ -293,7 +313,7 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         self._busy = False
-        self._waits_since = asyncio.get_running_loop().time()
+        self._waits_since = self._loop.time()
         if not self._keep_alive:
             self.transport.close()
         elif not self._waiting:
@@ -302,7 +322,7 @@ class Connection(asyncio.Protocol):
             request, keep_alive = self._waiting.popleft()
             self.transport.resume_reading()
             # Not directly: a long pipeline must not become a deep stack.
-            asyncio.get_running_loop().call_soon(self._answer, request, keep_alive)
+            self._loop.call_soon(self._answer, request, keep_alive)
             self._busy = True
 
     def _go_on(self) -> None:
