@@ -21,10 +21,12 @@ from gpuaas.apiserver.server import Server
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.home import Home, Running
 from gpuaas.assembly.trust import Trust
+from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.ids import SystemIds
 from gpuaas.client.kubeconfig import add_context, encode
 from gpuaas.controllers import all_controllers
+from gpuaas.controllers.kueue import KueueCore
 from gpuaas.observe.requests import RequestCounter
 from gpuaas.runtime.controller import Controllers, Deps
 
@@ -115,7 +117,11 @@ class ControlPlane:
     async def _run_controllers(self, parts: ClusterParts) -> None:
         client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
         deps = Deps.over(client, self.clock, LocalDiscovery(parts.cluster), root_ca=self.trust.authority_pem)
-        controllers = Controllers(deps, all_controllers(deps))
+        made = all_controllers(deps)
+        for each in made:
+            if isinstance(each, KueueCore):
+                mount_visibility(parts.cluster, each)
+        controllers = Controllers(deps, made)
         await controllers.start()
         self._stack.push_async_callback(controllers.stop)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
+from gpuaas.admission.visibility import pending_entry
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -197,6 +198,28 @@ class KueueCore(Controller):
         left = [each for each in meta["finalizers"] if each != FINALIZER]
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}}
         await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
+
+    # Who waits.
+
+    def cluster_queue_of(self, namespace: str, local_queue: str) -> str | None:
+        found = self._local_queues.get(namespace, local_queue)
+        return None if found is None else str(found["spec"]["clusterQueue"])
+
+    def pending(self, cluster_queue: str) -> list[Object] | None:
+        """The workloads that wait in a ClusterQueue, the next one first, as the visibility API shows them."""
+        queue = self.engine.forest.queues.get(cluster_queue)
+        if queue is None:
+            return None
+        places: dict[str, int] = {}
+        found: list[Object] = []
+        for position, item in enumerate(queue.pending.ordered()):
+            namespace, _, name = item.key.partition("/")
+            obj = self._workloads.get(namespace, name)
+            place = places.get(item.workload.queue_key, 0)
+            places[item.workload.queue_key] = place + 1
+            if obj is not None:
+                found.append(pending_entry(obj, position, place))
+        return found
 
     # Whose news concerns whom.
 
