@@ -15,6 +15,8 @@ _DumperBase: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _MAX_NODES = 1_000_000
 _TIMESTAMP, _BOOL, _STRING = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str"))
 _YES = frozenset(("y", "yes", "true", "on"))
+# What the base library's constructors raise for a value that its tag does not fit (`!!int x`, `!!timestamp x`).
+_STUMBLES = (ValueError, AttributeError, TypeError, KeyError, IndexError, OverflowError)
 # The base library leaves the one-letter words out.
 _LETTERS = re.compile(r"^[yYnN]$")
 
@@ -53,7 +55,9 @@ def load_yaml_documents(text: str | bytes) -> Iterator[Any]:
             yield _as_json(document, [_MAX_NODES])
     except yaml.MarkedYAMLError as error:
         raise YamlError(f"yaml: {_where(error)}{error.problem}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except YamlError:
+        raise
+    except (yaml.YAMLError, RecursionError, *_STUMBLES) as error:
         raise YamlError("yaml: " + str(error).replace("\n", " ")) from None
 
 
@@ -61,8 +65,12 @@ def duplicate_keys(text: str | bytes) -> list[str]:
     """What a strict reader says about keys that a mapping holds twice, each with its line."""
     found: list[str] = []
     pending = [yaml.compose(text, Loader=_Loader)]
+    visited: set[int] = set()  # aliases lead to the same node again, even to one around them
     while pending:
         node = pending.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
         if isinstance(node, yaml.MappingNode):
             seen: set[str] = set()
             for key, _ in node.value:
