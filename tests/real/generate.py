@@ -30,6 +30,7 @@ class Maker:
     kind = ""
     resource = ""
     strategic = True
+    conditional = False  # an update must name the revision it replaces
     pointers: tuple[str, ...] = ()
 
     def __init__(self, seed: int) -> None:
@@ -218,7 +219,8 @@ class PodTemplates(Maker):
 class Gizmos(Maker):
     """A custom kind with every sort of list and map that server-side apply tells apart."""
 
-    group, kind, resource, strategic = "generated.example.com/v1", "Gizmo", "gizmos", False
+    group, kind, resource = "generated.example.com/v1", "Gizmo", "gizmos"
+    strategic, conditional = False, True
     pointers = ("/spec/set/0", "/spec/atomicList", "/spec/keyed/0/value", "/spec/free/a", "/spec/whole/a", "/spec/text")
 
     def whole(self) -> dict[str, Any]:

@@ -57,8 +57,9 @@ class Wire:
         self.side = side
         self.ns = namespace
         self.outcomes: list[Outcome] = []
+        self.normal: Normaliser
         self.settled = False  # a case sets it to let the controllers finish before each request
-        self.normal = Normaliser(side.addresses)
+        self.forget()
 
     def path(self, resource: str, group: str = "v1") -> str:
         """The path of a namespaced resource (`configmaps/a`), of the core group unless told (`apps/v1`)."""
@@ -112,6 +113,10 @@ class Wire:
             headers=self.normal.text("\n".join(headers)),
             body=self.normal.body(answer.body),
         )
+
+    def forget(self) -> None:
+        """Start counting uids, revisions and addresses anew: what follows has nothing to do with what went before."""
+        self.normal = Normaliser(self.side.addresses)
 
     def note(self, step: str, **parts: str) -> None:
         self.outcomes.append(Outcome(self.normal.text(step), parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from tests.real.generate import GIZMOS_DEFINITION, MAKERS, Change, Gizmos, Maker
 from tests.real.wire import JSON_PATCH, MERGE, STRATEGIC, Body, Wire, case
@@ -28,29 +29,41 @@ def _case_for(maker: type[Maker], number: int) -> Body:
 
 def _story(w: Wire, maker: Maker) -> None:
     """One object's life: created or applied, changed, deleted. Each answer is compared, managed fields included."""
+    w.forget()
     path = w.path(maker.resource, maker.group)
     if maker.odds(0.7):
         w.post(path, maker.named(maker.whole()), fieldManager="ann")
     for change in maker.changes(CHANGES):
-        _send(w, f"{path}/x", change)
+        _send(w, f"{path}/x", maker, change)
     w.prepare("PATCH", f"{path}/x", {"metadata": {"finalizers": None}}, MERGE)
     w.prepare("DELETE", f"{path}/x")
 
 
-def _send(w: Wire, path: str, change: Change) -> None:
+def _send(w: Wire, path: str, maker: Maker, change: Change) -> None:
     match change.operation:
         case "apply":
             w.apply(path, change.body, change.manager)
         case "force":
             w.apply(path, change.body, change.manager, force="true")
         case "put":
-            w.put(path, change.body, fieldManager=change.manager)
+            w.put(
+                path,
+                _conditional(w, path, change.body) if maker.conditional else change.body,
+                fieldManager=change.manager,
+            )
         case "merge":
             w.patch(path, change.body, MERGE, fieldManager=change.manager)
         case "strategic":
             w.patch(path, change.body, STRATEGIC, fieldManager=change.manager)
         case "json":
             w.patch(path, change.body, JSON_PATCH, fieldManager=change.manager)
+
+
+def _conditional(w: Wire, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    """With the revision it replaces, which some kinds ask for."""
+    live = w.prepare("GET", path).json()
+    revision = live.get("metadata", {}).get("resourceVersion", "")
+    return {**body, "metadata": {**body["metadata"], "resourceVersion": revision}}
 
 
 def _serve_gizmos(w: Wire) -> None:
