@@ -12,7 +12,7 @@ from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.security.authn import Authenticator
 from gpuaas.apiserver.security.escalation import check_grant
-from gpuaas.apiserver.security.identity import AUTHENTICATED, MASTERS, User
+from gpuaas.apiserver.security.identity import AUTHENTICATED, MASTERS, Asked, User
 from gpuaas.apiserver.security.impersonation import Impersonation, wanted_user
 from gpuaas.apiserver.security.keys import SigningKey
 from gpuaas.apiserver.security.rbac import GROUP, PLURALS, Rbac
@@ -46,7 +46,14 @@ class Access:
         return user if wanted is None else self._impersonation.become(user, wanted, info)
 
     def authorize(self, user: User, info: RequestInfo) -> None:
-        self.rbac.require(user, info)
+        if info.selected:  # a list of one object, by its name: who may see that one may
+            self.rbac.require(user, _asked(info, info.verb, info.selected))
+        else:
+            self.rbac.require(user, info)
+
+    def authorize_create(self, user: User, info: RequestInfo) -> None:
+        """For an update or apply that turns out to create: the verb of the request alone is not enough."""
+        self.rbac.require(user, _asked(info, "create", info.name))
 
     def system_user(self, name: str) -> User:
         """A part of the control plane itself."""
@@ -57,6 +64,10 @@ class Access:
 
     def request_token(self, namespace: str, account: Mapping[str, Any], body: Any) -> Object:
         return self._accounts.request(namespace, account, body)
+
+    def secret_token(self, account: Mapping[str, Any], secret: Mapping[str, Any]) -> str:
+        """The token a Secret of type service-account-token holds."""
+        return self._accounts.secret_token(account, secret)
 
     def openid_configuration(self) -> Object:
         """What a relying party needs to check our service accounts' tokens."""
@@ -78,3 +89,7 @@ class Access:
 
     def _check_grant(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         check_grant(self.rbac, op.user, op.resource.plural, op.namespace, op.name, obj, old)
+
+
+def _asked(info: RequestInfo, verb: str, name: str) -> Asked:
+    return Asked(verb, info.group, info.resource, info.subresource, info.namespace, name, info.path)

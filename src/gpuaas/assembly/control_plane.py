@@ -116,7 +116,13 @@ class ControlPlane:
 
     async def _run_controllers(self, parts: ClusterParts) -> None:
         client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
-        deps = Deps.over(client, self.clock, LocalDiscovery(parts.cluster), root_ca=self.trust.authority_pem)
+        deps = Deps.over(
+            client,
+            self.clock,
+            LocalDiscovery(parts.cluster),
+            root_ca=self.trust.authority_pem,
+            secret_token=parts.access.secret_token,
+        )
         made = all_controllers(deps)
         for each in made:
             if isinstance(each, KueueCore):
