@@ -12,9 +12,24 @@ Predicate = Callable[[Mapping[str, Any]], bool]
 
 def predicate(op: Operation) -> Predicate | None:
     """None where everything is meant. An object named in the path is a selection too (watch of one object)."""
-    labels, fields = _labels(op), _fields(op)
-    if op.name:
-        fields = (*fields, FieldTerm("metadata.name", op.name))
+    return _matcher(op, _labels(op), _named(op))
+
+
+def scope(op: Operation) -> tuple[str, Predicate | None]:
+    """Below which prefix to look, and what to look for there: who selects one name has to look at one key only."""
+    labels, fields = _labels(op), _named(op)
+    names = {term.value for term in fields if term.path == "metadata.name" and term.equal}
+    if len(names) != 1 or (op.resource.namespaced and not op.namespace):
+        return op.resource.range(op.namespace), _matcher(op, labels, fields)
+    others = tuple(term for term in fields if term.path != "metadata.name" or not term.equal)
+    return op.resource.key(op.namespace, names.pop()), _matcher(op, labels, others)
+
+
+def _named(op: Operation) -> tuple[FieldTerm, ...]:
+    return (*_fields(op), FieldTerm("metadata.name", op.name)) if op.name else _fields(op)
+
+
+def _matcher(op: Operation, labels: LabelSelector | None, fields: tuple[FieldTerm, ...]) -> Predicate | None:
     if not labels and not fields:
         return None
     values = op.hub.behaviour.fields

@@ -14,9 +14,9 @@ from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.read import revision_number
-from gpuaas.apiserver.select import Predicate, predicate
+from gpuaas.apiserver.select import scope
 from gpuaas.base.errors import ApiError, BadRequest, Expired
-from gpuaas.store import Compacted, Event, Watch
+from gpuaas.store import Compacted, Entry, Event, Watch
 
 _BOOKMARK_EVERY = 60.0
 _DEFAULT_TIMEOUT = 30 * 60.0
@@ -31,7 +31,7 @@ class _Session:
     def __init__(self, op: Operation, wanted: Wanted) -> None:
         self._op = op
         self._wanted = wanted
-        self._matches: Predicate | None = predicate(op)
+        self._where, self._matches = scope(op)
         self._bookmarks = op.query.get("allowWatchBookmarks", "") in ("1", "true")
         self._timeout = _seconds(op.query.get("timeoutSeconds", "")) or _DEFAULT_TIMEOUT
         self._plain = not wanted.form and op.version is op.resource.hub
@@ -44,11 +44,9 @@ class _Session:
         store = self._op.cluster.store
         if self._initial:
             self._since = store.revision
-            self._send_state(store.list(self._op.resource.range(self._op.namespace)))
+            self._send_state(store.list(self._where) if self._where.endswith("/") else self._only())
         try:
-            self._watch: Watch = store.watch(
-                self._op.resource.range(self._op.namespace), min(self._since, store.revision), on_events=self._send
-            )
+            self._watch: Watch = store.watch(self._where, min(self._since, store.revision), on_events=self._send)
         except Compacted as gone:
             return self._fail(Expired(str(gone)))
         writer.on_pause, writer.on_resume = self._watch.pause, self._resume
@@ -81,6 +79,10 @@ class _Session:
         return lambda: None
 
     # What the client sees.
+
+    def _only(self) -> list[Entry]:
+        entry = self._op.cluster.store.get(self._where)
+        return [] if entry is None else [entry]
 
     def _send_state(self, entries: Iterable[Any]) -> None:
         lines = [
@@ -121,7 +123,7 @@ class _Session:
                 obj = {**previous, "metadata": {**previous["metadata"], "resourceVersion": str(event.revision)}}
                 return _line(kind, encode(self._shape(obj)))
         if self._plain:
-            return _line(kind, event.entry.raw)
+            return event.line or _shared_line(event) if kind == event.type else _line(kind, event.entry.raw)
         return _line(kind, encode(self._shape(obj)))
 
     def _shape(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
