@@ -11,7 +11,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
+
+var complaints atomic.Int32 // only the first few refusals are shown
 
 // conn is one HTTP/1.1 connection: as little as the protocol allows between the test and the socket.
 type conn struct {
@@ -46,7 +49,9 @@ func (c *conn) do(method, path string, data []byte, media string) bool {
 	status, body := c.head()
 	if status >= 300 {
 		text, _ := io.ReadAll(body)
-		fmt.Fprintln(os.Stderr, method, path, status, string(text[:min(len(text), 300)]))
+		if complaints.Add(1) <= 3 {
+			fmt.Fprintln(os.Stderr, method, path, status, string(text[:min(len(text), 300)]))
+		}
 		return false
 	}
 	_, err := io.Copy(io.Discard, body)
