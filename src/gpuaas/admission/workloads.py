@@ -14,7 +14,7 @@ from gpuaas.admission.pods import above_limits, pod_requests, pod_set, units
 from gpuaas.admission.resources import Limits, Object, ResourceRules, outside_limits, with_defaults
 from gpuaas.admission.status import domains_of
 from gpuaas.base.quantity import parse_quantity
-from gpuaas.engine.changes import Reserved
+from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
 
 
@@ -38,7 +38,7 @@ class Reader:
 
     def workload(self, obj: Object, created: Millis | None = None) -> Workload:
         metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-        taken = {p["name"]: p["count"] for p in status.get("reclaimablePods") or ()}
+        taken = _taken(obj)
         limits = self._limits(metadata.get("namespace", ""))
         pods = [self._pod(p, limits) for p in spec.get("podSets") or ()]
         pod_sets = tuple(
@@ -48,7 +48,7 @@ class Reader:
         if len(self._known) > 100_000:
             self._known.clear()
         pod_sets = self._known.setdefault(pod_sets, pod_sets)
-        conditions = {c["type"]: c for c in status.get("conditions") or ()}
+        conditions = _conditions(obj)
         requeue_at = (status.get("requeueState") or {}).get("requeueAt")
         name = metadata["name"]
         return Workload(
@@ -72,15 +72,59 @@ class Reader:
         runtime = pod.get("runtimeClassName")
         return with_defaults(pod, limits, self._overhead(runtime) if runtime else None)
 
+    def change(self, obj: Object) -> Workload | Reserved | Finished:
+        """What a Workload object says: it waits, it holds quota, or neither.
+
+        An object that does not hold quota yet says nothing about a reservation the engine made and nobody wrote so far;
+        one that gave it up is told with `Released`.
+        """
+        if holds_quota(obj):
+            return self.reserved(obj)
+        if queueable(obj):
+            return self.workload(obj)
+        return Finished(f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}")
+
     def reserved(self, obj: Object, created: Millis | None = None, at: Millis | None = None) -> Reserved:
         """A workload with `status.admission`, as the engine has to know it."""
         admission = obj["status"]["admission"]
-        conditions = {c["type"]: c for c in obj["status"].get("conditions") or ()}
+        conditions = _conditions(obj)
         if at is None:
             at = millis(conditions["QuotaReserved"]["lastTransitionTime"])
         evicted = conditions["Evicted"].get("reason", "") if _is(conditions, "Evicted", "True") else ""
-        given = tuple(_given(p) for p in admission.get("podSetAssignments") or ())
+        taken = _taken(obj)
+        counts = {p.get("name", "main"): p.get("count", 1) for p in obj["spec"].get("podSets") or ()}
+        given = tuple(_given(p, counts, taken) for p in admission.get("podSetAssignments") or ())
         return Reserved(self.workload(obj, created), admission["clusterQueue"], given, at, evicted)
+
+
+def holds_quota(obj: Object) -> bool:
+    """Whether the scheduler counts it: quota is reserved, and it is neither finished nor deactivated."""
+    conditions = _conditions(obj)
+    return (
+        _is(conditions, "QuotaReserved", "True")
+        and not _is(conditions, "Finished", "True")
+        and (obj.get("spec") or {}).get("active", True)
+        and (obj.get("status") or {}).get("admission") is not None
+    )
+
+
+def queueable(obj: Object) -> bool:
+    """Whether it may wait in a queue: active, unfinished, without quota, and nothing holds it back."""
+    conditions = _conditions(obj)
+    reserved = conditions.get("QuotaReserved") or {}
+    gates = (obj["metadata"].get("annotations") or {}).get("kueue.x-k8s.io/admission-gated-by")
+    return (
+        (obj.get("spec") or {}).get("active", True)
+        and not gates
+        and not _is(conditions, "Finished", "True")
+        and not _is(conditions, "WaitingForReplacementPods", "True")
+        and reserved.get("status") != "True"
+        and reserved.get("reason") != "OnHold"
+    )
+
+
+def _conditions(obj: Object) -> dict[str, Any]:
+    return {c["type"]: c for c in (obj.get("status") or {}).get("conditions") or ()}
 
 
 def _problem(pods: list[Object], limits: Limits | None) -> str:
@@ -108,13 +152,24 @@ def millis(timestamp: str) -> Millis:
     return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
 
-def _given(assignment: Object) -> PodSetAdmission:
-    usage = assignment.get("resourceUsage") or {}
+def _taken(obj: Object) -> dict[str, int]:
+    """How many pods of each pod set have finished and will not run again."""
+    return {p["name"]: p["count"] for p in (obj.get("status") or {}).get("reclaimablePods") or ()}
+
+
+def _given(assignment: Object, counts: dict[str, int], taken: dict[str, int]) -> PodSetAdmission:
+    """What a pod set holds: as assigned, less what its finished pods gave back."""
+    name = assignment.get("name", "main")
+    assigned: int = assignment.get("count", 1)
+    left = counts.get(name, assigned) - taken.get(name, 0)
+    usage = {r: units(r, parse_quantity(q)) for r, q in (assignment.get("resourceUsage") or {}).items()}
+    if 0 <= left < assigned:
+        usage = {resource: amount // assigned * left for resource, amount in usage.items()}
     return PodSetAdmission(
-        assignment.get("name", "main"),
+        name,
         tuple(sorted((assignment.get("flavors") or {}).items())),
-        tuple(sorted((name, units(name, parse_quantity(q))) for name, q in usage.items())),
-        assignment.get("count", 1),
+        tuple(sorted(usage.items())),
+        assigned,
         domains_of(assignment.get("topologyAssignment")),
         assignment.get("delayedTopologyRequest") == "Pending",
     )

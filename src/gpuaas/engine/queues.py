@@ -75,29 +75,33 @@ class Queue(Node):
         for fr, amount in item.usage.items():
             self.add(fr, amount)
         self.running[item.key] = item
-        if item.evicted:
-            insort(self.leaving, (_victim_rank(item), item))
-        else:
-            self._unranked[item.key] = item
+        self.rank(item)
 
     def release(self, item: Item) -> None:
-        self._forget_victim(item)
+        self.forget(item)
         del self.running[item.key]
         self.remove_all(item.usage)
         self.generation += 1
 
     def mark_evicted(self, item: Item, reason: str) -> None:
-        self._forget_victim(item)
+        self.forget(item)
         item.evicted = reason
-        insort(self.leaving, (_victim_rank(item), item))
+        self.rank(item)
 
-    def rerank(self, item: Item) -> None:
-        """The running item's priority changed."""
-        self._forget_victim(item)
+    def rank(self, item: Item) -> None:
+        """Put a running item among the victims, in its place."""
         if item.evicted:
             insort(self.leaving, (_victim_rank(item), item))
         else:
             self._unranked[item.key] = item
+
+    def forget(self, item: Item) -> None:
+        """Take a running item out of the victims; to be done before anything that its place depends on changes."""
+        if self._unranked.pop(item.key, None) is not None:
+            return
+        ranked = self.leaving if item.evicted else self._ranked
+        assert item.victim_rank is not None
+        del ranked[bisect_left(ranked, (item.victim_rank,))]
 
     def victims(self) -> list[Victim]:
         """Running items that are not leaving yet, as they would be taken: lowest priority, most recently reserved."""
@@ -125,13 +129,6 @@ class Queue(Node):
         self.spec, self.groups, self.group_of, self.plans, self.tree, self.inactive, self.generation = memento[:7]  # type: ignore[assignment]
         self.usage, self.running, self._ranked, self._unranked, self.leaving, pending = memento[7:]  # type: ignore[assignment]
         self.pending.restore(pending)  # type: ignore[arg-type]
-
-    def _forget_victim(self, item: Item) -> None:
-        if self._unranked.pop(item.key, None) is not None:
-            return
-        ranked = self.leaving if item.evicted else self._ranked
-        assert item.victim_rank is not None
-        del ranked[bisect_left(ranked, (item.victim_rank,))]
 
 
 def _victim_rank(item: Item) -> VictimRank:

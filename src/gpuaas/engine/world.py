@@ -126,9 +126,11 @@ class World:
         if item is None:
             item = self.items[workload.key] = Item(workload, shape, self._queue_for(workload))
         elif item.reserved:
+            if item.queue is not None:
+                item.queue.forget(item)
             item.describe(workload, shape)
-            if item.queue is not None and item.admission is not None:
-                item.queue.rerank(item)
+            if item.queue is not None:
+                item.queue.rank(item)
                 self.forest.wake(item.queue)
             return
         else:
@@ -248,25 +250,41 @@ class World:
             self.forest.wake(item.queue)
 
     def _reserve(self, change: Reserved) -> None:
+        usage = self._usage_of(change.pod_sets)
+        placed = self.places.placed(change.workload, change.pod_sets)
         item = self.items.get(change.workload.key)
+        holds = (change.cluster_queue, placed, usage)
+        if item is not None and item.reserved and (item.home, item.placed, item.usage) == holds:
+            self._confirm(item, change)
+            return
+        less = item is not None and item.reserved and sum(usage.values()) < sum(item.usage.values())
         if item is not None:
-            if item.reserved:
-                self._give_back(item)
-            else:
-                self._unqueue(item)
+            self._give_back(item) if item.reserved else self._unqueue(item)
         item = Item(change.workload, self._shapes.of(change.workload), self.forest.queues.get(change.cluster_queue))
         self.items[item.key] = item
         item.admission = change.pod_sets
         item.home = change.cluster_queue
         item.reserved_at = change.at
         item.evicted = change.evicted
-        item.usage = self._usage_of(change.pod_sets)
-        item.placed = self.places.placed(change.workload, change.pod_sets)
-        self.places.add(item.placed)
+        item.usage = usage
+        item.placed = placed
+        self.places.add(placed)
         if item.queue is not None:
-            self.forest.settle(item.queue)
-            item.queue.admit(item)
             self.forest.wake(item.queue)
+            item.queue.admit(item)
+            if less:
+                self._flush(item.queue)
+
+    def _confirm(self, item: Item, change: Reserved) -> None:
+        """The reservation is as the engine has it; the workload's own words may be new."""
+        queue = item.queue
+        if queue is not None:
+            queue.forget(item)
+        item.describe(change.workload, self._shapes.of(change.workload))
+        item.admission, item.reserved_at, item.evicted = change.pod_sets, change.at, change.evicted
+        if queue is not None:
+            queue.rank(item)
+            self.forest.wake(queue)
 
     def _usage_of(self, pod_sets: tuple[PodSetAdmission, ...]) -> Usage:
         usage: Usage = {}

@@ -11,9 +11,10 @@ from gpuaas.admission.pods import pod_requests, units
 from gpuaas.admission.resources import limits_of, resource_rules
 from gpuaas.admission.workloads import Reader
 from gpuaas.engine.amounts import UNLIMITED, text
+from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.constraints import Requirement
 from gpuaas.engine.engine import Engine
-from gpuaas.engine.values import Fungibility, Preemption, Quota, StopPolicy
+from gpuaas.engine.values import Fungibility, Preemption, Quota, StopPolicy, Workload
 
 from .builders import Lab, queue
 
@@ -278,3 +279,59 @@ def test_an_admission_as_the_api_says_it_and_back() -> None:
 def test_compressed_places_read_back_as_they_were(domains: Any) -> None:
     levels = [f"l{i}" for i in range(len(domains[0][0]) if domains else 1)]
     assert status.domains_of(status.topology_assignment(levels, domains)) == domains
+
+
+def reserved(**status_fields: Any) -> dict[str, Any]:
+    obj = workload(count=4)
+    obj["status"] = {
+        "conditions": [{"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "lastTransitionTime": "2026-01-01T00:00:05Z"}],
+        "admission": {"clusterQueue": "q", "podSetAssignments": [{"name": "main", "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "4"}, "count": 4}]},
+        **status_fields,
+    }  # fmt: skip
+    return obj
+
+
+def condition(kind: str, status_: str = "True", reason: str = "x") -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": status_, "reason": reason}]}
+
+
+@pytest.mark.parametrize(
+    ("obj", "kind"),
+    [
+        (workload(), Workload),
+        (reserved(), Reserved),
+        ({**workload(), "status": condition("Finished")}, Finished),
+        ({**reserved(), "spec": {**reserved()["spec"], "active": False}}, Finished),
+        ({**workload(), "status": condition("QuotaReserved", "False", "OnHold")}, Finished),
+        ({**workload(), "status": condition("WaitingForReplacementPods")}, Finished),
+    ],
+)
+def test_what_an_object_says_it_waits_holds_quota_or_neither(obj: dict[str, Any], kind: type) -> None:
+    assert type(Reader().change(obj)) is kind
+
+
+def test_an_admission_gate_keeps_a_workload_out_of_its_queue() -> None:
+    obj = workload()
+    obj["metadata"]["annotations"] = {"kueue.x-k8s.io/admission-gated-by": "example.com/x"}
+    assert isinstance(Reader().change(obj), Finished)
+
+
+def test_pods_that_finish_give_their_part_back_and_wake_who_waits_for_it() -> None:
+    lab = Lab(queue("q", {"default": {"cpu": 4000}}))
+    lab.engine.apply(Reader().change(reserved()))
+    lab.submit("next", "q", {"cpu": 1000})
+    lab.settle()
+    assert lab.pending() == {"next"}
+    lab.engine.apply(Reader().change(reserved(reclaimablePods=[{"name": "main", "count": 1}])))
+    lab.settle()
+    assert lab.running() == {"w", "next"}
+
+
+def test_hearing_again_of_a_reservation_changes_nothing() -> None:
+    lab = Lab(queue("q", {"default": {"cpu": 4000}}))
+    lab.engine.apply(Reader().change(reserved()))
+    lab.settle()
+    generation = lab.queue("q").generation
+    lab.engine.apply(Reader().change(reserved()))
+    lab.engine.validate()
+    assert lab.queue("q").generation == generation
