@@ -28,6 +28,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 HEADERS = ("content-type", "warning", "retry-after", "www-authenticate")
 QUIET_SECONDS = 0.7
+STEP_LENGTH = 260
 
 Body = Callable[["Wire"], None]
 _CASES: dict[str, Body] = {}
@@ -102,7 +103,7 @@ class Wire:
         if self.settled:
             self.side.settle(self.ns)
         answer = self.side.send(method, whole, data, types | (headers or {}))
-        self.record(f"{method} {whole}{'' if body is None else f' {_short(body)}'}", answer)
+        self.record(f"{method} {whole}{'' if body is None else f' {_line(body)}'}", answer)
         return answer
 
     def record(self, step: str, answer: Response) -> None:
@@ -119,7 +120,9 @@ class Wire:
         self.normal = Normaliser(self.side.addresses)
 
     def note(self, step: str, **parts: str) -> None:
-        self.outcomes.append(Outcome(self.normal.text(step), parts))
+        # Shortened last: before, the two sides' uids and revisions have different lengths.
+        line = self.normal.text(step)
+        self.outcomes.append(Outcome(line if len(line) <= STEP_LENGTH else f"{line[: STEP_LENGTH - 3]}...", parts))
 
     def prepare(self, method: str, path: str, body: Any = None, content: str = JSON) -> Response:
         """A request whose answer is not compared."""
@@ -147,10 +150,9 @@ def texts(values: Iterable[object]) -> str:
     return "\n".join(str(value) for value in values)
 
 
-def _short(body: Any) -> str:
-    """The body as it stands in a step's name: one line, and the same for both sides."""
+def _line(body: Any) -> str:
+    """The body as it stands in a step's name: on one line, and in one order."""
     text = (
         body if isinstance(body, str) else repr(body) if isinstance(body, bytes) else json.dumps(body, sort_keys=True)
     )
-    line = text.replace("\n", "\\n")
-    return line if len(line) <= 160 else f"{line[:157]}..."
+    return text.replace("\n", "\\n")
