@@ -31,6 +31,8 @@ from gpuaas.engine.values import (
 
 SECOND = 1000
 IDLE_CYCLES = 4
+MOST_CYCLES = 10_000
+"""Far more than any measured step took: workloads that preempt each other in turns never settle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,8 @@ def _settle(engine: Engine, now: int) -> tuple[list[dict[str, Any]], int]:
     cycles: list[dict[str, Any]] = []
     idle = 0
     while idle < IDLE_CYCLES and engine.has_heads():
+        if len(cycles) > MOST_CYCLES:
+            raise ValueError(f"does not settle: {MOST_CYCLES} cycles in one step changed something")
         plan = engine.cycle(now)
         now += SECOND
         idle = 0 if plan.changed else idle + 1
