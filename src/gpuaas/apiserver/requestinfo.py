@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from gpuaas.base.errors import BadRequest
+from gpuaas.base.selectors import parse_fields
 
 _METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 # Resources that look like namespaces' parts but are the namespace's own subresources.
@@ -25,6 +26,8 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     rest: str = ""  # what follows the subresource (proxy paths)
+    scoped: bool = False  # the path goes through a namespace
+    selected: str = ""  # the one name a list's field selector leaves, which permission may hang on
     query: dict[str, str] = field(default_factory=dict)
     multi: dict[str, list[str]] = field(default_factory=dict)
 
@@ -57,9 +60,21 @@ def request_info(method: str, path: str, query: str) -> RequestInfo:
         info.verb = method.lower()
     elif info.verb == "get" and not info.name:
         info.verb = "watch" if info.flag("watch") else "list"
+        info.selected = _selected(info.query.get("fieldSelector", ""))
     elif info.verb == "delete" and not info.name:
         info.verb = "deletecollection"
     return info
+
+
+def _selected(selector: str) -> str:
+    if "metadata.name" not in selector:
+        return ""
+    try:
+        terms = parse_fields(selector)
+    except ValueError:
+        return ""  # refused later, with words
+    names = [term.value for term in terms if term.path == "metadata.name" and term.equal]
+    return names[0] if names else ""
 
 
 def _path_info(method: str, path: str) -> RequestInfo:
@@ -82,6 +97,7 @@ def _path_info(method: str, path: str) -> RequestInfo:
             info.verb = "watch"
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         info.namespace = rest[1]
+        info.scoped = True
         rest = rest[2:]
     info.group, info.version, info.resource = group, version, rest[0]
     if len(rest) > 1:
