@@ -45,6 +45,7 @@ class Behaviour:
     """The strategy of a kind that has none of its own; kinds with more override what differs."""
 
     generation = True  # metadata.generation counts changes of anything but metadata and status
+    annotations_count = False  # ... and of annotations (Deployment)
     graceful = False  # deletion with a grace period (pods)
     allow_create_on_update = False  # PUT to a name that does not exist creates it (Lease, Event, …)
     keep_status_on_create = False  # whoever registers the object brings its status (Node)

@@ -90,9 +90,23 @@ class Admission:
             }
             self._raise(op, obj, rules.resolve_priority(obj, classes))
             rules.add_default_tolerations(obj)
+            self._runtime_class(obj)
         ranges = list(self._objects("/limitranges/", op.namespace))
         if ranges:
             self._forbid(op, obj, rules.apply_limit_ranges(obj, ranges, create=old is None))
+
+    def _runtime_class(self, obj: Object) -> None:
+        """A pod names only classes there are, and carries what its class costs on top."""
+        name = obj["spec"].get("runtimeClassName")
+        if not name:
+            return
+        entry = self._cluster.store.latest(f"node.k8s.io/runtimeclasses//{name}")
+        if entry is None:
+            why = f'pod rejected: RuntimeClass "{name}" not found'
+            raise Forbidden("", "pods", obj["metadata"].get("name", ""), why)
+        overhead = (entry.obj.get("overhead") or {}).get("podFixed")
+        if overhead:
+            obj["spec"]["overhead"] = dict(overhead)
 
     def _account(self, op: Operation, obj: Object) -> None:
         name = (obj.get("spec") or {}).get("serviceAccountName") or "default"

@@ -14,7 +14,7 @@ from gpuaas.api.kubernetes.schemas import schema_source
 from gpuaas.api.kubernetes.wire import wire_numbers, wire_type
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation
-from gpuaas.base.errors import ApiError, BadRequest, Invalid, UnsupportedMediaType
+from gpuaas.base.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, UnsupportedMediaType
 from gpuaas.base.fielderrors import invalid
 from gpuaas.machinery.gojson import json_problem
 from gpuaas.machinery.jsonpatch import json_kind
@@ -92,6 +92,17 @@ def read_patch(body: bytes, media: str, *, custom: bool = False) -> tuple[str, A
         return form, parse_json(body)
     except Unreadable as problem:
         raise BadRequest(str(problem) if form == "strategic" else f"error decoding patch: {problem}") from None
+
+
+def read_write(op: Operation, body: bytes, media: str, kind: str = "") -> tuple[str, Any]:
+    """What a subresource that can be put and patched is to become: "update" and an object, or a patch's form and it."""
+    match op.verb:
+        case "update":
+            return "update", read_object(body, media, kind or op.kind.kind)
+        case "patch":
+            return read_patch(body, media, custom=op.resource.custom)
+        case _:
+            raise MethodNotAllowed
 
 
 def repeated_fields(body: bytes, obj: Any) -> list[str]:

@@ -91,22 +91,25 @@ def delete_entry(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitab
         meta.pop("finalizers", None)
     grace = _grace(op, old, options)
     waits = bool(finalizers) or grace > 0 or _namespace_waits(op, obj)
+    if waits or op.hub.behaviour.graceful:
+        _mark(op, meta, grace)
     if not waits:
         return _gone(op, old, remove(op, obj))
-    now = op.cluster.clock.now()
-    if not meta.get("deletionTimestamp"):
-        meta["deletionTimestamp"] = rfc3339(now + grace)
-        meta["deletionGracePeriodSeconds"] = grace
-        if op.hub.behaviour.generation and "generation" in meta:
-            meta["generation"] += 1
-    elif op.hub.behaviour.graceful and grace < meta.get("deletionGracePeriodSeconds", 0):
-        meta["deletionTimestamp"] = rfc3339(now + grace)
-        meta["deletionGracePeriodSeconds"] = grace
     if op.resource.prefix == "/namespaces/":
         obj["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
     if obj == old:
         return _unchanged(entry)
     return put(op, obj, 200)
+
+
+def _mark(op: Operation, meta: Object, grace: int) -> None:
+    """When the object is to be gone; who asks again can only shorten the time."""
+    first = not meta.get("deletionTimestamp")
+    if first and op.hub.behaviour.generation and "generation" in meta:
+        meta["generation"] += 1
+    if first or (op.hub.behaviour.graceful and grace < meta.get("deletionGracePeriodSeconds", 0)):
+        meta["deletionTimestamp"] = rfc3339(op.cluster.clock.now() + grace)
+        meta["deletionGracePeriodSeconds"] = grace
 
 
 async def delete_all(op: Operation, entries: list[Entry], options: DeleteOptions) -> list[Mapping[str, Any]]:

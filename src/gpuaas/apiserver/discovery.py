@@ -38,6 +38,14 @@ _GROUP_ORDER = (
 )  # fmt: skip
 
 
+# What the real server keeps in an older version than the one it prefers; clients compare the hash, not the version.
+_STORED_AS = {
+    "CustomResourceDefinition": "v1beta1",
+    "MutatingAdmissionPolicy": "v1beta1",
+    "MutatingAdmissionPolicyBinding": "v1beta1",
+}
+
+
 class Discovery:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -163,7 +171,7 @@ def _plain(resource: Resource, kind: Kind) -> Iterator[Object]:
         entry["shortNames"] = list(kind.short_names)
     if kind.categories:
         entry["categories"] = list(kind.categories)
-    if not kind.virtual and "list" in kind.verbs:
+    if not kind.virtual and "create" in kind.verbs:
         entry["storageVersionHash"] = _storage_hash(resource)
     yield entry
     for name, group, version, shown, verbs in _subresources(kind):
@@ -206,5 +214,6 @@ def _aggregated(resource: Resource, kind: Kind) -> Object:
 
 def _storage_hash(resource: Resource) -> str:
     hub = resource.hub.kind
-    digest = hashlib.sha256(f"{hub.group}/{hub.version}/{hub.kind}".encode()).digest()
+    version = _STORED_AS.get(hub.kind, hub.version) if not resource.custom else hub.version
+    digest = hashlib.sha256(f"{hub.group}/{version}/{hub.kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()

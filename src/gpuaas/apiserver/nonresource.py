@@ -59,6 +59,10 @@ def version() -> dict[str, str]:
     return {
         "major": major,
         "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": f"v{gpuaas.KUBERNETES_VERSION}.0+gpuaas-{gpuaas.__version__}",
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.api.kinds import Object
-from gpuaas.api.metadata import validate_metadata
+from gpuaas.api.metadata import validate_metadata, validate_metadata_update
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid
@@ -135,3 +135,20 @@ def metadata_errors(op: Operation, obj: Object) -> list[FieldError]:
     if not meta.get("name") and not meta.get("generateName"):
         return [required("metadata.name", "name or generateName is required")]
     return validate_metadata(obj, op.resource.namespaced, op.hub.behaviour.name_messages)
+
+
+# Kinds whose own rules look at the whole of metadata once more on an update.
+_LOOK_TWICE = frozenset(
+    ("configmaps", "secrets", "services", "serviceaccounts", "limitranges", "resourcequotas", "pods", "endpoints",
+     "persistentvolumes", "persistentvolumeclaims", "roles", "clusterroles", "rolebindings", "clusterrolebindings")
+)  # fmt: skip
+
+
+def metadata_update_errors(op: Operation, obj: Object, old: Mapping[str, Any]) -> list[FieldError]:
+    """What is wrong with metadata after an update, as often as Kubernetes says it: once for every look it takes."""
+    errors = metadata_errors(op, obj)
+    changes = validate_metadata_update(obj, old)
+    if not errors and not changes:
+        return []
+    again = errors if op.resource.plural in _LOOK_TWICE and not op.subresource else []
+    return [*errors, *changes, *changes, *again]

@@ -12,6 +12,7 @@ from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.select import predicate
 from gpuaas.base.errors import BadRequest, Expired, Timeout
 from gpuaas.base.fielderrors import invalid
+from gpuaas.machinery.gojson import json_problem
 from gpuaas.store import Compacted, Entry, FutureRevision
 
 _KEPT_LISTS = 4
@@ -152,10 +153,14 @@ def _continue_token(revision: int, key: str) -> str:
 
 def _read_token(token: str) -> tuple[int, str]:
     try:
-        read = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        return int(read["rv"]), str(read["start"])
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        why = json_problem(text)
+        if not why:
+            read = json.loads(text)
+            return int(read["rv"]), str(read["start"])
     except (ValueError, KeyError, TypeError):
-        raise BadRequest("invalid continue token: continue key is not valid: it was not made by this server") from None
+        why = "it was not made by this server"
+    raise BadRequest(f"invalid continue token: continue key is not valid: {why}")
 
 
 def _too_old(revision: int, first: str) -> Expired:

@@ -116,9 +116,11 @@ class Server:
         if found is None:
             raise PathNotFound if cluster.discovery.is_builtin(info.group, info.version) else PageNotFound
         resource, version = found
+        if info.rest and info.subresource != "proxy":
+            raise PathNotFound
         namespace = info.namespace
         if not resource.namespaced:
-            if namespace and info.resource != "namespaces":
+            if info.scoped:
                 raise PathNotFound
             namespace = ""
         elif not namespace and info.verb not in ("list", "watch"):
@@ -155,18 +157,28 @@ class Server:
             case "watch":
                 return watch.watch(op, wanted)
             case "create":
+                if kind.kind == "Binding" and kind.virtual:
+                    return subresources.pod_binding(self, op, info, request)
                 if kind.virtual:
                     return self.answer(op, subresources.review(self, op, request), wanted)
                 return self.written(op, write.create(op, _object(op, request)), wanted)
             case "update":
+                if op.hub.behaviour.allow_create_on_update:
+                    self._may_create(op, info)
                 return self.written(op, write.update(op, _object(op, request)), wanted)
             case "patch":
                 form, body = read_patch(request.body, request.header(b"content-type"), custom=op.resource.custom)
+                if form == "apply":
+                    self._may_create(op, info)
                 return self.written(op, write.patch(op, form, body), wanted)
             case "delete":
                 return self.written(op, delete.delete(op, _options(request), info.multi), wanted)
             case _:
                 return self._collection(op, info, request, wanted)
+
+    def _may_create(self, op: Operation, info: RequestInfo) -> None:
+        if not op.subresource and op.cluster.store.latest(op.key) is None:
+            self.access[op.cluster.name].authorize_create(op.user, info)
 
     async def written(self, op: Operation, pending: Awaitable[Outcome], wanted: Wanted) -> Answer:
         return self.answer(op, await pending, wanted)
@@ -201,7 +213,8 @@ def _headers(op: Operation) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _warning(text: str) -> bytes:
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ").replace("\r", " ")
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    quoted = printable.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode("latin-1", "replace")
 
 

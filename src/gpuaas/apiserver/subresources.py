@@ -1,27 +1,26 @@
-"""Subresources with rules of their own, and the kinds that are questions: scale, log, eviction, binding, token, reviews.
+"""Subresources with rules of their own, and the kinds that are questions: eviction, binding, token, reviews.
 
-`status` is not here: it is an ordinary write that changes only status (module write).
+`status` is not here: it is an ordinary write that changes only status (module write). Scale and logs have modules.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuaas.api.kinds import Object, Scale
+from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, read, write
-from gpuaas.apiserver.bodies import check_type, read_object, read_patch
+from gpuaas.apiserver.bodies import check_type, read_object, read_write
 from gpuaas.apiserver.codec import negotiate
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.logs import log
+from gpuaas.apiserver.objectmeta import metadata
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.requestinfo import RequestInfo
+from gpuaas.apiserver.scale import scale
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotImplementedHere
-from gpuaas.base.fielderrors import invalid, required
-from gpuaas.base.selectors import from_label_selector
+from gpuaas.base.fielderrors import required
 from gpuaas.machinery import ssa
-from gpuaas.machinery.jsonpatch import apply_json_patch
-from gpuaas.machinery.mergepatch import apply_merge_patch
 from gpuaas.machinery.schema.model import Schema
 
 if TYPE_CHECKING:
@@ -70,112 +69,9 @@ def part(server: "Server", op: Operation, info: RequestInfo, request: Request) -
     wanted = negotiate(request.header(b"accept"))
     if op.verb == "get":
         return server.answer(op, read.get(op), wanted)
-    form, body = _form_and_body(op, request)
+    form, body = read_write(op, request.body, request.header(b"content-type"))
     pending = write.update(op, body) if form == "update" else write.patch(op, form, body)
     return server.written(op, pending, wanted)
-
-
-# Scale.
-
-
-def scale(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
-    where = op.kind.scale
-    assert where is not None
-    wanted = negotiate(request.header(b"accept"))
-    entry = op.cluster.store.get(op.key) if op.verb == "get" else op.cluster.store.latest(op.key)
-    if entry is None:
-        raise op.not_found()
-    old = op.resource.from_hub(entry.obj, op.version)
-    if op.verb == "get":
-        return server.answer(op, Outcome(_scale_of(old, where), converted=True), wanted)
-    form, body = _form_and_body(op, request)
-    current = _scale_of(old, where)
-    match form:
-        case "update":
-            desired = body
-        case "merge" | "strategic" | "apply":
-            desired = apply_merge_patch(current, body)
-        case _:
-            desired = apply_json_patch(current, body)
-    replicas = _replicas(op, desired)
-    meta = {**old["metadata"]}
-    sent = (desired.get("metadata") or {}).get("resourceVersion")
-    if sent:
-        meta["resourceVersion"] = sent
-    changed = _with_path({**old, "metadata": meta}, where.spec_path, replicas)
-    fresh, _ = op.version.read(changed)
-    return _scaled(server, op, write.replace(op, op.resource.to_hub(fresh, op.version), entry), where, wanted)
-
-
-async def _scaled(server: "Server", op: Operation, pending: Awaitable[Outcome], where: Scale, wanted: Any) -> Answer:
-    outcome = await pending
-    shown = _scale_of(op.resource.from_hub(dict(outcome.obj), op.version), where)
-    return server.answer(op, Outcome(shown, converted=True), wanted)
-
-
-def _replicas(op: Operation, desired: Any) -> int:
-    spec = desired.get("spec") if isinstance(desired, dict) else None
-    replicas = (spec or {}).get("replicas", 0) if isinstance(spec or {}, dict) else None
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        raise BadRequest(f"spec.replicas must be a whole number, found {replicas!r}")
-    if replicas < 0:
-        error = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise Invalid("autoscaling", "Scale", op.name, [error])
-    return replicas
-
-
-def _scale_of(obj: Mapping[str, Any], where: Scale) -> Object:
-    meta = obj["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    spec_replicas = _path(obj, where.spec_path)
-    status: Object = {"replicas": _path(obj, where.status_path) or 0}
-    selector = _path(obj, where.selector_path) if where.selector_path else None
-    text = selector if isinstance(selector, str) else _selector_text(selector)
-    if text:
-        status["selector"] = text
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {key: meta[key] for key in kept if key in meta},
-        "spec": {"replicas": spec_replicas} if spec_replicas else {},
-        "status": status,
-    }
-
-
-def _selector_text(selector: Any) -> str:
-    if not isinstance(selector, Mapping):
-        return ""
-    if "matchLabels" not in selector and "matchExpressions" not in selector:
-        selector = {"matchLabels": selector}
-    parsed = from_label_selector(selector)
-    parts = []
-    for requirement in sorted(parsed.requirements if parsed else (), key=lambda each: each.key):
-        match requirement.operator:
-            case "in" if len(requirement.values) == 1:
-                parts.append(f"{requirement.key}={requirement.values[0]}")
-            case "in" | "notin":
-                parts.append(f"{requirement.key} {requirement.operator} ({','.join(requirement.values)})")
-            case "exists":
-                parts.append(requirement.key)
-            case _:
-                parts.append(f"!{requirement.key}")
-    return ",".join(parts)
-
-
-def _path(obj: Mapping[str, Any], path: str) -> Any:
-    value: Any = obj
-    for step in path.strip(".").split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(step)
-    return value
-
-
-def _with_path(obj: Object, path: str, value: Any) -> Object:
-    first, _, rest = path.strip(".").partition(".")
-    if not rest:
-        return {**obj, first: value}
-    return {**obj, first: _with_path(obj.get(first) or {}, rest, value)}
 
 
 # Eviction, binding, tokens.
@@ -220,6 +116,22 @@ def binding(server: "Server", op: Operation, info: RequestInfo, request: Request
     return _evicted(server, op, write.put(op, bound, 201), negotiate(request.header(b"accept")))
 
 
+def pod_binding(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:
+    """The old way to the same: a Binding that names its pod itself."""
+    body = check_type(op, read_object(request.body, request.header(b"content-type"), op.kind.kind))
+    name = metadata(body).get("name")
+    found = op.cluster.catalogue.find("", "v1", "pods")
+    assert found is not None
+    if not isinstance(name, str) or not name:
+        raise Invalid("", "Binding", "", [required("metadata.name", "name or generateName is required")])
+    pod, version = found
+    of_pod = Operation(
+        op.cluster, pod, version, "create", op.user, op.namespace, name, "binding", op.query,
+        dry_run=op.dry_run, manager=op.manager, warnings=op.warnings,
+    )  # fmt: skip
+    return binding(server, of_pod, info, request)
+
+
 def _not_bindable(pod: Mapping[str, Any], name: str) -> str:
     """Why a pod cannot be given a node, in Kubernetes' words; "" if it can."""
     if pod["metadata"].get("deletionTimestamp"):
@@ -256,7 +168,8 @@ def token(server: "Server", op: Operation, info: RequestInfo, request: Request) 
 
 
 def review(server: "Server", op: Operation, request: Request) -> Outcome:
-    body = check_type(op, read_object(request.body, request.header(b"content-type"), op.kind.kind))
+    sent = check_type(op, read_object(request.body, request.header(b"content-type"), op.kind.kind))
+    body, _ = op.version.read(sent)
     answer = server.access[op.cluster.name].review(op.user, op.resource.plural, op.namespace, body)
     return Outcome(_with_owner(op, answer, body, op.version.schema), status=201, converted=True)
 
@@ -273,15 +186,3 @@ def _with_owner(op: Operation, answer: Object, asked: Object, schema: Schema) ->
         subresource=op.subresource,
     )
     return ssa.with_managed_fields(answer, (tracked.get("metadata") or {}).get("managedFields"))
-
-
-def _form_and_body(op: Operation, request: Request) -> tuple[str, Any]:
-    media = request.header(b"content-type")
-    match op.verb:
-        case "update":
-            kind = "Scale" if op.subresource == "scale" else op.kind.kind
-            return "update", read_object(request.body, media, kind)
-        case "patch":
-            return read_patch(request.body, media, custom=op.resource.custom)
-        case _:
-            raise MethodNotAllowed

@@ -5,11 +5,11 @@ admission, validation, field ownership, and only then the store. A write that ch
 here waits before the store is asked, so what was read is still true when it is written.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from gpuaas.api.kinds import Object
-from gpuaas.api.metadata import validate_metadata_update
 from gpuaas.apiserver import ownership
 from gpuaas.apiserver.bodies import YAML_TYPES, check_type, repeated_fields, repeated_keys
 from gpuaas.apiserver.codec import encode
@@ -21,6 +21,7 @@ from gpuaas.apiserver.objectmeta import (
     keep_metadata,
     metadata,
     metadata_errors,
+    metadata_update_errors,
     new_metadata,
     place,
     status_metadata,
@@ -40,7 +41,9 @@ from gpuaas.store import Entry
 
 
 def create(op: Operation, body: Any) -> Awaitable[Outcome]:
-    return create_decoded(op, _decode(op, check_type(op, body)))
+    obj = _decode(op, check_type(op, body))
+    with _rules_of(op, obj):
+        return create_decoded(op, obj)
 
 
 def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaitable[Outcome]:
@@ -69,16 +72,21 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
 
 
 def update(op: Operation, body: Any) -> Awaitable[Outcome]:
-    obj = _decode(op, check_type(op, body))
+    sent = check_type(op, body)
+    obj = _decode(op, sent)
     meta = metadata(obj)
+    if (sent.get("metadata") or {}).get("managedFields") == []:
+        meta["managedFields"] = []  # says to forget who owned what, where no list says nothing
     place(op, meta)
     check_name(op, meta)
     entry = op.cluster.store.latest(op.key)
     if entry is None:
         if not op.hub.behaviour.allow_create_on_update or op.subresource:
             raise op.not_found()
-        return create_decoded(op, obj)
-    return replace(op, op.resource.to_hub(obj, op.version), entry)
+        with _rules_of(op, obj):
+            return create_decoded(op, obj)
+    with _rules_of(op, obj):
+        return replace(op, op.resource.to_hub(obj, op.version), entry)
 
 
 def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
@@ -92,7 +100,23 @@ def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
     meta = metadata(obj)
     place(op, meta)
     check_name(op, meta)
-    return replace(op, op.resource.to_hub(obj, op.version), entry)
+    with _rules_of(op, obj):
+        return replace(op, op.resource.to_hub(obj, op.version), entry)
+
+
+@contextmanager
+def _rules_of(op: Operation, obj: Object) -> Iterator[None]:
+    """Rules and conversions of custom kinds trust the types their schema promises, and run before it is asked.
+
+    Where one stumbles, the schema's complaint is the answer; without one the rule itself is wrong.
+    """
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        errors = op.version.check(obj, None) if op.resource.custom else []
+        if not errors:
+            raise
+        raise Invalid(op.resource.group, op.kind.kind, op.name, errors) from None
 
 
 def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) -> Awaitable[Outcome]:
@@ -116,8 +140,7 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         op.cluster.admission.admit(op, obj, old)
         rules = behaviour.check_update(obj, old)
         op.warnings.extend(behaviour.warnings(obj, old))
-    errors = metadata_errors(op, obj) + validate_metadata_update(obj, old) + op.resource.hub.check(obj, old)
-    _refuse(op, obj, errors, rules)
+    _refuse(op, obj, metadata_update_errors(op, obj, old) + op.resource.hub.check(obj, old), rules)
     obj = ssa.without_new_times(obj, old)
     if obj == old:
         return _done(Outcome(old, entry.raw))
@@ -160,9 +183,10 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
         raise Conflict(op.resource.group, op.resource.plural, op.name, why)
     place(op, meta)
     check_name(op, meta)
-    if entry is None:
-        return create_decoded(op, fresh, owned=True)
-    return replace(op, op.resource.to_hub(fresh, op.version), entry, owned=True)
+    with _rules_of(op, fresh):
+        if entry is None:
+            return create_decoded(op, fresh, owned=True)
+        return replace(op, op.resource.to_hub(fresh, op.version), entry, owned=True)
 
 
 def _complain_of_repeats(op: Operation, config: Any) -> None:
@@ -223,6 +247,10 @@ def _decode(op: Operation, sent: Object) -> Object:
 
 def _spec_changed(op: Operation, obj: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     ignored = ("metadata", "status") if op.hub.status else ("metadata",)
+    if op.hub.behaviour.annotations_count:
+        annotations, before = obj["metadata"].get("annotations"), old["metadata"].get("annotations")
+        if (annotations or {}) != (before or {}):
+            return True
     if obj.keys() != old.keys() and any(key not in ignored for key in obj.keys() ^ old.keys()):
         return True
     return any(

@@ -71,11 +71,28 @@ def show(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return quote(value)
         case int() | float():
             return str(value)
         case _:
             return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+_ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+
+
+def quote(text: str) -> str:
+    """Text in quotes, escaped as Go does it."""
+    if text.isprintable():
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + "".join(_ESCAPES.get(ord(char)) or _visible(char) for char in text) + '"'
+
+
+def _visible(char: str) -> str:
+    if char.isprintable():
+        return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def child(path: str, *steps: str | int) -> str:

@@ -72,6 +72,8 @@ class Service(Behaviour):
                 if spec.get(field) == before.get(field):
                     spec.pop(field, None)
         _keep_node_ports(spec, before)
+        if not _is_external(spec) and spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
+            spec.pop("externalTrafficPolicy", None)
         if spec["type"] in _WITH_ADDRESS:
             _default_families(spec)
 
@@ -204,8 +206,6 @@ def _keep_node_ports(spec: Object, before: View) -> None:
     if {port.get("nodePort") for port in ports} == {port.get("nodePort") for port in had}:
         for port in ports:
             port.pop("nodePort", None)
-    if not _is_external(spec) and spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
-        spec.pop("externalTrafficPolicy", None)
     for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"):
         if spec.get(field) == before.get(field):
             spec.pop(field, None)

@@ -46,6 +46,8 @@ _STATEFUL_MUTABLE: Final = frozenset(
 
 
 class Deployment(Behaviour):
+    annotations_count = True
+
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("replicas", 1)
@@ -276,7 +278,7 @@ def replica_counts(obj: View, old: View, counts: tuple[str, ...], ready_name: st
     total = status.get("replicas", 0)
     for name in counts:
         if status.get(name, 0) > total:
-            errors.append(invalid(f"status.{name}", status[name], "cannot be greater than status.replicas"))
+            errors.append(invalid(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas"))
     available = status.get("availableReplicas", 0)
     if available > status.get("readyReplicas", 0):
         text = f"cannot be greater than {ready_name}"
