@@ -241,7 +241,8 @@ class Gizmos(Maker):
         if self.odds(0.4):
             spec["whole"] = self.words("abc")
         if self.odds(0.4):
-            spec["granular"] = self.words("abc")
+            # Never empty: Kubernetes makes null of a map that an apply empties, and then refuses its own null.
+            spec["granular"] = self.words("abc", least=1)
         if self.odds(0.5):
             spec["text"] = self.word()
         if self.odds(0.1):

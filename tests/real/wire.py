@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import json
 import pkgutil
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import urlencode
@@ -28,6 +29,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 HEADERS = ("content-type", "warning", "retry-after", "www-authenticate")
 QUIET_SECONDS = 0.7
+UNTIL_SECONDS = 20.0
 STEP_LENGTH = 260
 
 Body = Callable[["Wire"], None]
@@ -128,6 +130,12 @@ class Wire:
         """A request whose answer is not compared."""
         data = body if isinstance(body, str | bytes | None) else json.dumps(body)
         return self.side.send(method, path, data, {"Content-Type": content} if data is not None else {})
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for what comes a moment later; when it does not come, the next answers will tell."""
+        deadline = time.monotonic() + UNTIL_SECONDS
+        while not condition() and time.monotonic() < deadline:
+            time.sleep(0.05)
 
     def watch(self, path: str, during: Callable[[], object], **query: object) -> list[Any]:
         """Watch while `during` runs; the events until it falls silent are written down and returned."""

@@ -85,6 +85,10 @@ def access_reviews(w: Wire) -> None:
     }
     w.post(w.path("roles", "rbac.authorization.k8s.io/v1"), role)
     w.post(w.path("rolebindings", "rbac.authorization.k8s.io/v1"), binding)
+    # The rules of a new binding count a moment after it was made.
+    asked = {**attributes, "name": "one"}
+    question = review("SubjectAccessReview", user="ann", resourceAttributes=asked)
+    w.until(lambda: w.prepare("POST", f"{REVIEWS}/subjectaccessreviews", question).json()["status"]["allowed"])
     for name in ("one", "two", ""):
         asked = {**attributes, "name": name}
         w.post(f"{REVIEWS}/subjectaccessreviews", review("SubjectAccessReview", user="ann", resourceAttributes=asked))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from tests.real.generate import GIZMOS_DEFINITION, MAKERS, Change, Gizmos, Maker
@@ -80,10 +79,8 @@ def _serve_gizmos(w: Wire) -> None:
         answer = w.prepare("GET", f"/openapi/v3/apis/{Gizmos.group}")
         return answer.status == 200 and b"atomicList" in answer.body
 
-    deadline = time.monotonic() + 20
     for ready in (made, served, published):
-        while not ready() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        w.until(ready)
 
 
 for _maker in MAKERS:
