@@ -247,7 +247,7 @@ def _round(service: Service, ledger: Ledger, chance: random.Random, outcome: Out
     for writer in writers:
         writer.start()
     eventually(lambda: any(writer.written for writer in writers), "nothing was written")
-    time.sleep(chance.uniform(0.0, 0.5))  # the moment of the kill is what is tested
+    time.sleep(chance.uniform(0.0, 1.0))  # the moment of the kill is what is tested
     service.kill()
     for writer in writers:
         writer.join(30)

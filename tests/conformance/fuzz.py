@@ -150,6 +150,8 @@ class Fuzz:
 
     def _remove(self) -> None:
         path = self.chance.choice(list(self._known)) if self._known and self.chance.random() < 0.7 else self._kind().path(NAMESPACE)
+        if path.endswith(("/customresourcedefinitions", "/apiservices")):
+            return  # all kinds would be gone, and with them what the rest is to be thrown at
         body = self.hostile.body(self.hostile.value(2)) if self.chance.random() < 0.3 else None
         if self.chance.random() < 0.4:
             body = self.hostile.body({"propagationPolicy": self.chance.choice(["Foreground", "Background", "Orphan", "x"]), "gracePeriodSeconds": self.hostile.value(0), "preconditions": self.hostile.value(2)})

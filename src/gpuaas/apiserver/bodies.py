@@ -16,7 +16,7 @@ from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, UnsupportedMediaType
 from gpuaas.base.fielderrors import invalid
-from gpuaas.machinery.gojson import json_problem
+from gpuaas.machinery.gojson import json_problem, whole_characters
 from gpuaas.machinery.jsonpatch import json_kind
 from gpuaas.machinery.protobuf import ProtobufError, ProtobufReader, unwrap
 from gpuaas.machinery.schema.model import SchemaSet
@@ -110,7 +110,7 @@ def repeated_fields(body: bytes, obj: Any) -> list[str]:
     if body.count(b'":') == encode(obj).count(b'":'):
         return []
     try:
-        return duplicate_fields(body)
+        return duplicate_fields(whole_characters(body))
     except ValueError:
         return []
 
@@ -126,7 +126,7 @@ def media_type(header: str) -> str:
 
 def parse_json(body: bytes) -> Any:
     try:
-        return _decoder.decode(body)
+        return _decoder.decode(whole_characters(body))
     except RecursionError:
         raise Unreadable("exceeded max depth") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -134,7 +134,9 @@ def parse_json(body: bytes) -> Any:
     if problem:
         raise Unreadable(problem)
     try:
-        return json.loads(body.decode(errors="replace"))  # broken UTF-8 in a string is no mistake to Go
+        return json.loads(
+            whole_characters(body).decode(errors="replace")
+        )  # broken UTF-8 in a string is no mistake to Go
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
 
@@ -164,7 +166,7 @@ def _parse_yaml(body: bytes) -> Any:
 def _configuration(body: bytes) -> Any:
     """An apply's body is YAML, and nearly always the JSON that YAML contains."""
     try:
-        config = _decoder.decode(body)
+        config = _decoder.decode(whole_characters(body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
             config = load_yaml(body)

@@ -13,6 +13,10 @@ _DIGITS: Final = re.compile(rb"[0-9]*")
 _PLAIN: Final = re.compile(rb'[^"\\\x00-\x1f]*')
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _ESCAPES: Final = b'bfnrt\\/"'
+# What follows a backslash: a surrogate pair, half of one, or anything else (a backslash too, so that it hides nothing).
+_ESCAPED: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
 _HEX: Final = b"0123456789abcdefABCDEF"
 _MAX_DEPTH: Final = 10_000
 
@@ -168,3 +172,10 @@ def _shown(byte: int) -> str:
     if char.isprintable() and byte != 0xA0:
         return f"'{char}'"
     return f"'\\x{byte:02x}'" if byte < 0x80 else f"'\\u{byte:04x}'"
+
+
+def whole_characters(body: bytes) -> bytes:
+    """The JSON text with the replacement character for every half of a surrogate pair, as Go reads it."""
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPED.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)

@@ -119,14 +119,21 @@ def _as_json(value: Any, budget: list[int]) -> Any:
         return {_key(key): _as_json(item, budget) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_as_json(item, budget) for item in value]
-    if value is None or isinstance(value, str | bool | int | float):
+    if isinstance(value, str):
+        return _whole(value)
+    if value is None or isinstance(value, bool | int | float):
         return value
     raise YamlError(f"a value of type {type(value).__name__} has no place in an object")
+
+
+def _whole(text: str) -> str:
+    """Half a character (a lone surrogate, by its escape) cannot be written again: Go puts the replacement there."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _key(key: Any) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, str | int | float):
-        return str(key)
+        return _whole(str(key))
     raise YamlError(f"a key must be a string, found {key!r}")
