@@ -96,7 +96,7 @@ def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
     if entry is None:
         raise op.not_found()
     old = op.resource.from_hub(entry.obj, op.version)
-    obj = _decode_patched(op, form, _patched(op, form, old, body), body)
+    obj = _decode_patched(op, form, _patched(op, form, old, body), body, entry)
     meta = metadata(obj)
     place(op, meta)
     check_name(op, meta)
@@ -210,12 +210,12 @@ def _patched(op: Operation, form: str, old: Object, body: Any) -> Any:
             return apply_strategic_patch(old, body, op.version.schema)
 
 
-def _decode_patched(op: Operation, form: str, patched: Any, body: Any) -> Object:
+def _decode_patched(op: Operation, form: str, patched: Any, body: Any, entry: Entry) -> Object:
     """The object a patch leaves. What is wrong with it is wrong with the patch."""
     if not isinstance(patched, dict):
         raise BadRequest("the patch does not leave an object")
     try:
-        obj, paths = op.version.read(check_type(op, patched))
+        obj, paths = _read_patched(op, check_type(op, patched), entry)
     except BadRequest as problem:
         raise _bad_patch(form, patched, body, problem.message.partition(": ")[2]) from None
     repeats = repeated_fields(op.body, body) if op.body and op.field_validation != "Ignore" else []
@@ -224,6 +224,20 @@ def _decode_patched(op: Operation, form: str, patched: Any, body: Any) -> Object
         raise _bad_patch(form, patched, body, f"strict decoding error: {', '.join(messages)}")
     op.complain(messages)
     return obj
+
+
+def _read_patched(op: Operation, patched: Object, entry: Entry) -> tuple[Object, list[str]]:
+    """As `Version.read`, but what the patch left alone is taken from the stored bytes: it was read when it came in, and
+    reading bytes is ten times faster than reading a tree by its type. Definitions may have changed since; types do not.
+    """
+    old = entry.obj
+    same = {key for key, value in patched.items() if value.__class__ is dict and old.get(key) is value}
+    if not same or op.resource.custom or op.version is not op.resource.hub:
+        return op.version.read(patched)
+    read, unknown = op.version.read({key: value for key, value in patched.items() if key not in same})
+    stored = entry.copy()
+    obj = {key: stored[key] if key in same else read[key] for key in patched if key in same or key in read}
+    return obj | {key: value for key, value in read.items() if key not in obj}, unknown
 
 
 def _bad_patch(form: str, patched: Object, body: Any, why: str) -> Invalid:

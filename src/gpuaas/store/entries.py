@@ -69,6 +69,10 @@ class Entry:
                 self._cache.keep(self)
         return value
 
+    def copy(self) -> Any:
+        """The object as a tree of the caller's own; much faster than copying the decoded one."""
+        return _decode(self.raw)
+
     def __repr__(self) -> str:
         return f"Entry({self.key!r}, revision={self.revision}, created={self.created})"
 

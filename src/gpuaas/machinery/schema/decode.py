@@ -124,6 +124,8 @@ def _make(schema: Schema, keep: bool) -> Decoder:
         return _decode_int_or_string
     if is_quantity(schema):
         return _with_type(canonical_quantity)
+    if schema.name.endswith(".FieldsV1"):
+        return _decode_shared
     match schema.type:
         case "string" if schema.format == "date-time":
             return _with_type(canonical_micro_time if _is_micro(schema) else canonical_time)
@@ -166,6 +168,11 @@ def copy_json(value: Any) -> Any:
 
 def _decode_raw(value: Any, _lost: list[str]) -> Any:
     return copy_json(value)
+
+
+def _decode_shared(value: Any, _lost: list[str]) -> Any:
+    """Sets of owned fields are never changed, only replaced, and are half of many an object: copying would be waste."""
+    return value
 
 
 def _decode_int_or_string(value: Any, _lost: list[str]) -> Any:
