@@ -89,8 +89,8 @@ class Admission:
                 for entry in self._cluster.store.list("scheduling.k8s.io/priorityclasses/")
             }
             self._raise(op, obj, rules.resolve_priority(obj, classes))
-            rules.add_default_tolerations(obj)
             self._runtime_class(obj)
+        rules.add_default_tolerations(obj)
         ranges = list(self._objects("/limitranges/", op.namespace))
         if ranges:
             self._forbid(op, obj, rules.apply_limit_ranges(obj, ranges, create=old is None))

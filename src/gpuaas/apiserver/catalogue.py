@@ -29,7 +29,7 @@ class Version(Protocol):
     def read(self, obj: Object) -> tuple[Object, list[str]]:
         """A fresh, well-typed, defaulted tree and the paths of fields that do not exist."""
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         """What the schema itself forbids."""
 
     def empty_status(self) -> Object | None:
@@ -58,7 +58,7 @@ class BuiltinVersion:
         decoded = normalize(self.schema, obj, keep_unknown=self.kind.stored_only)
         return decoded.obj, decoded.unknown
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         return []
 
     def empty_status(self) -> Object | None:

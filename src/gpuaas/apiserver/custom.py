@@ -16,6 +16,7 @@ from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
 from gpuaas.machinery.schema.structural import read
+from gpuaas.machinery.schema.subresources import said_of_status, scale_errors
 from gpuaas.machinery.tables import AGE
 
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -49,10 +50,13 @@ class CustomVersion:
         decoded = read(self.schema, obj, metadata=self._schemas.named(OBJECT_META))
         return decoded.obj, decoded.unknown
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         from gpuaas.machinery.schema.rules import validate_custom  # CEL is loaded with the first custom resource
 
-        return validate_custom(self.schema, obj, old)
+        errors = validate_custom(self.schema, obj, old)
+        if subresource == "status" and errors:
+            errors = [said_of_status(error) for error in errors]
+        return errors + scale_errors(self.kind.scale, obj, subresource) if self.kind.scale is not None else errors
 
     def empty_status(self) -> Object | None:
         return None

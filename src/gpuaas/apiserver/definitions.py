@@ -36,7 +36,7 @@ class DefinitionVersion(BuiltinVersion):
 
     __slots__ = ()
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
+    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         if old is not None and old.get("spec") == obj.get("spec"):
             return []
         if BUNDLED in (obj["metadata"].get("annotations") or {}) and old is None:

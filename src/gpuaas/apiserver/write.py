@@ -34,6 +34,7 @@ from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.machinery import ssa
 from gpuaas.machinery.jsonpatch import apply_json_patch
 from gpuaas.machinery.mergepatch import apply_merge_patch
+from gpuaas.machinery.patchwords import patched_text, restoring_problem
 from gpuaas.machinery.schema.strict import strict_messages
 from gpuaas.machinery.ssa.gotext import verb_v
 from gpuaas.machinery.strategic import apply_strategic_patch
@@ -140,7 +141,8 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         op.cluster.admission.admit(op, obj, old)
         rules = behaviour.check_update(obj, old)
         op.warnings.extend(behaviour.warnings(obj, old))
-    _refuse(op, obj, metadata_update_errors(op, obj, old) + op.resource.hub.check(obj, old), rules)
+    errors = metadata_update_errors(op, obj, old) + op.resource.hub.check(obj, old, op.subresource)
+    _refuse(op, obj, errors, rules)
     obj = ssa.without_new_times(obj, old)
     if obj == old:
         return _done(Outcome(old, entry.raw))
@@ -217,11 +219,11 @@ def _decode_patched(op: Operation, form: str, patched: Any, body: Any, entry: En
     try:
         obj, paths = _read_patched(op, check_type(op, patched), entry)
     except BadRequest as problem:
-        raise _bad_patch(form, patched, body, problem.message.partition(": ")[2]) from None
+        raise _bad_patch(op, form, patched, body, problem.message.partition(": ")[2]) from None
     repeats = repeated_fields(op.body, body) if op.body and op.field_validation != "Ignore" else []
     messages = strict_messages(repeats, paths)
     if messages and op.field_validation == "Strict":
-        raise _bad_patch(form, patched, body, f"strict decoding error: {', '.join(messages)}")
+        raise _bad_patch(op, form, patched, body, f"strict decoding error: {', '.join(messages)}")
     op.complain(messages)
     return obj
 
@@ -240,9 +242,10 @@ def _read_patched(op: Operation, patched: Object, entry: Entry) -> tuple[Object,
     return obj | {key: value for key, value in read.items() if key not in obj}, unknown
 
 
-def _bad_patch(form: str, patched: Object, body: Any, why: str) -> Invalid:
-    shown = verb_v(body) if form == "strategic" else encode(dict(sorted(patched.items()))).decode()
-    return Invalid("", "", "", [invalid("patch", shown, why)])
+def _bad_patch(op: Operation, form: str, patched: Object, body: Any, why: str) -> Invalid:
+    if form == "strategic":
+        return Invalid("", "", "", [invalid("patch", verb_v(body), restoring_problem(why))])
+    return Invalid("", "", "", [invalid("patch", patched_text(patched, op.version.schema), why)])
 
 
 def _decode(op: Operation, sent: Object) -> Object:

@@ -47,6 +47,8 @@ def test_names_are_completed() -> None:
         ({"versions": [{**_VERSION, "additionalPrinterColumns": [{"name": "a", "type": "text", "jsonPath": ".a"}]}]}, 'spec.additionalPrinterColumns[0].type: Invalid value: "text": must be one of boolean,date,integer,number,string'),
         ({"versions": [{**_VERSION, "subresources": {"scale": {"specReplicasPath": ".x", "statusReplicasPath": ".status.n"}}}]}, 'spec.subresources.scale.specReplicasPath: Invalid value: ".x": should be a json path under .spec'),
         ({"versions": [{**_VERSION, "deprecationWarning": "old"}]}, 'spec.versions[0].deprecationWarning: Invalid value: "old": can only be set for deprecated versions'),
+        ({"versions": [_VERSION, _VERSION]}, 'status.storedVersions: Invalid value: ["v1"]: must have the storage version v1'),
+        ({"versions": [{**_VERSION, "additionalPrinterColumns": [{"name": "a", "type": "string", "jsonPath": "a"}]}]}, 'spec.additionalPrinterColumns[0].JSONPath: Invalid value: "a": must be a simple json path starting with .'),
         ({"conversion": {"strategy": "Webhook"}}, "spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook"),
         ({"preserveUnknownFields": True}, "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"),
     ],

@@ -200,6 +200,8 @@ def _columns(version: View, path: str) -> list[FieldError]:
             errors.append(invalid(child(at, "format"), form, f"must be one of {','.join(_COLUMN_FORMATS)}"))
         if not json_path:
             errors.append(required(child(at, "JSONPath")))
+        elif not json_path.startswith("."):
+            errors.append(invalid(child(at, "JSONPath"), json_path, "must be a simple json path starting with ."))
     return errors
 
 
@@ -248,8 +250,14 @@ def _stored(obj: View) -> list[FieldError]:
     stored = list((obj.get("status") or {}).get("storedVersions") or ())
     if not stored:
         return [invalid(at, None, "must have at least one stored version")]
-    names = {version.get("name") for version in (obj.get("spec") or {}).get("versions") or ()}
-    return [
+    errors: list[FieldError] = []
+    left = dict.fromkeys(stored)  # those not met yet: a version that comes twice is missed the second time
+    for version in (obj.get("spec") or {}).get("versions") or ():
+        name = version.get("name", "")
+        if version.get("storage") and name not in left:
+            errors.append(invalid(at, stored, f"must have the storage version {name}"))
+        left.pop(name, None)
+    return errors + [
         invalid(
             child(at, index),
             version,
@@ -258,7 +266,7 @@ def _stored(obj: View) -> list[FieldError]:
             " status.storedVersions",
         )
         for index, version in enumerate(stored)
-        if version not in names
+        if version in left
     ]
 
 
