@@ -41,6 +41,7 @@ class Admission:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
+        self.checks: dict[tuple[str, str], list[Plugin]] = {}
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
         self.register("", "services", self._service)
@@ -50,6 +51,10 @@ class Admission:
         """Adds a rule for one resource, after those already there."""
         self.plugins.setdefault((group, plural), []).append(plugin)
 
+    def register_check(self, group: str, plural: str, check: Plugin) -> None:
+        """Adds a rule that sees the object as it would be stored, valid and complete, and may only refuse it."""
+        self.checks.setdefault((group, plural), []).append(check)
+
     def admit(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None and op.resource.namespaced:
             self._namespace(op, obj)
@@ -57,6 +62,9 @@ class Admission:
             plugin(op, obj, old)
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if not op.subresource:
+            for check in self.checks.get((op.resource.group, op.resource.plural), ()):
+                check(op, obj, old)
         if not op.resource.namespaced or op.subresource == "status":
             return
         quotas = list(self._objects("/resourcequotas/", op.namespace))

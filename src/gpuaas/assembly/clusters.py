@@ -12,6 +12,7 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.assembly.bootstrap import bootstrap
 from gpuaas.assembly.trust import Trust
+from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 from gpuaas.machinery.schema.model import SchemaSet
@@ -40,6 +41,7 @@ async def open_cluster(
     client = LocalClient(cluster, access.system_user("bootstrap"), "gpuaas")
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
+    install_job_webhooks(cluster)
     access.start()
     await bootstrap(cluster, client, definitions)
     return ClusterParts(cluster, access, definitions)

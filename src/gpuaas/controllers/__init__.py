@@ -15,6 +15,7 @@ from gpuaas.controllers.disruption import DisruptionController
 from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceController
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
+from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.controllers.namespaces import NamespaceController
@@ -50,7 +51,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     EndpointSliceController,
     EndpointsController,
 )
-KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses)
+KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses, *JOB_CONTROLLERS)
 
 
 def all_controllers(deps: Deps, names: Container[str] | None = None) -> list[Controller]:

@@ -1,0 +1,33 @@
+"""Which jobs are held: the few knobs of the configuration that the integrations ask for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpuaas.base.selectors import NOT_IN, LabelSelector, Requirement
+
+MANAGED_NAMESPACE = "kueue.openshift.io/managed"
+
+ALL_BUT_SYSTEM = LabelSelector((Requirement("kubernetes.io/metadata.name", NOT_IN, ("kube-system", "kueue-system")),))
+
+
+@dataclass(frozen=True, slots=True)
+class JobsConfig:
+    """Upstream's defaults, with every integration on."""
+
+    manage_without_queue: bool = False
+    """Hold jobs that name no queue, in every selected namespace."""
+    namespaces: LabelSelector = ALL_BUT_SYSTEM
+    """Where jobs are looked at at all."""
+    wait_for_pods_ready: bool = True
+    label_keys_to_copy: tuple[str, ...] = ()
+    delete_deactivated_after: float | None = None
+    """Seconds after which a job that Kueue itself gave up on is deleted."""
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        return self.namespaces.matches(labels)
+
+    def holds_without_queue(self, labels: Mapping[str, str]) -> bool:
+        """Whether a job in a namespace with these labels waits although it names no queue."""
+        if not self.selects(labels):
+            return False
+        return self.manage_without_queue or labels.get(MANAGED_NAMESPACE) == "true"

@@ -1,0 +1,100 @@
+"""What a kind of job must be able to say about itself and have done to it, so that Kueue can hold it.
+
+Each kind overrides what it has. Jobs are plain objects and are never changed in place: `suspended`, `started` and
+`restored` give the job as it should become. `Find` looks other objects up (a training runtime, say).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuaas.admission.integrations.podsets import Info
+from gpuaas.base.fielderrors import FieldError
+from gpuaas.client.protocol import Resource
+
+Object = dict[str, Any]
+View = Mapping[str, Any]
+Find = Callable[[Resource, str, str], "Object | None"]
+"""(resource, namespace, name)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    message: str
+    success: bool
+
+
+class CannotCompose(Exception):
+    """No workload can be made of the job as it is; it has to be changed first."""
+
+
+class Integration:
+    framework = ""
+    """The name configuration and events know it by."""
+    resource: Resource
+    webhook = ""
+    """The last part of its webhooks' names: v<webhook>.kb.io."""
+    prebuilt = True
+    """May use a workload made beforehand."""
+    elastic = False
+    needs: tuple[Resource, ...] = ()
+    """What `pod_sets` looks up besides the job."""
+    steps = False
+    """Is stopped in steps: its templates can be restored only once it has no start time."""
+    checks_only_held = False
+    """Its webhook looks only at jobs that are or were held."""
+
+    def handles(self, job: View) -> bool:
+        """False for jobs of the kind that run elsewhere or belong to others."""
+        return True
+
+    def pod_sets(self, job: View, find: Find) -> list[Object]:
+        raise NotImplementedError
+
+    def is_suspended(self, job: View) -> bool:
+        return bool((job.get("spec") or {}).get("suspend"))
+
+    def is_active(self, job: View) -> bool:
+        """Whether pods of it may still run."""
+        raise NotImplementedError
+
+    def suspended(self, job: View) -> Object:
+        return {**job, "spec": {**job["spec"], "suspend": True}}
+
+    def started(self, job: View, infos: Sequence[Info]) -> Object:
+        """Unsuspended, with what its pods need; raises CannotStart."""
+        raise NotImplementedError
+
+    def restored(self, job: View, infos: Sequence[Info]) -> Object:
+        """Its templates as they were; `infos` is never empty."""
+        raise NotImplementedError
+
+    def finished(self, job: View) -> Finish | None:
+        raise NotImplementedError
+
+    def pods_ready(self, job: View) -> bool:
+        raise NotImplementedError
+
+    def reclaimable(self, job: View) -> dict[str, int]:
+        """Pods that will not run again, by pod set."""
+        return {}
+
+    def priority_class(self, job: View) -> str | None:
+        """A pod priority class the job itself names; None leaves it to the templates."""
+        return None
+
+    def on_hold(self, job: View) -> bool:
+        return False
+
+    # At the API.
+
+    def default(self, job: Object) -> None:
+        """Changes a new job that will be held, beyond suspending it."""
+
+    def create_errors(self, job: View, find: Find) -> list[FieldError]:
+        return []
+
+    def update_errors(self, job: View, old: View, find: Find) -> list[FieldError]:
+        return self.create_errors(job, find)

@@ -1,0 +1,11 @@
+"""Names of workloads, as upstream makes them: kind, job name, and a hash that tells jobs of one name apart."""
+
+import hashlib
+
+_HASH = 5
+_LONGEST = 253 - 1 - _HASH
+
+
+def workload_name(kind: str, group: str, name: str, uid: str) -> str:
+    digest = hashlib.sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()
+    return f"{kind.lower()}-{name}"[:_LONGEST] + f"-{digest[:_HASH]}"

@@ -1,0 +1,267 @@
+"""The loop of one kind of job: its workload is made, and the job follows it, suspended until admitted and after.
+
+Each reconcile takes one step, in upstream's order. Whether a job is held at all is `JobsConfig`'s and its ancestors'
+question; the choice among several workloads is module matching's.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuaas.admission.integrations import outcome, podsets
+from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
+from gpuaas.admission.integrations.config import JobsConfig
+from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.jobs import prebuilt_of, queue_of
+from gpuaas.admission.integrations.keys import STOPPING
+from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing
+from gpuaas.admission.integrations.registry import KINDS
+from gpuaas.base.clock import parse_rfc3339
+from gpuaas.client.kueue import PRIORITY_CLASSES, RESOURCE_FLAVORS, WORKLOADS
+from gpuaas.client.protocol import Object, Propagation, Resource
+from gpuaas.client.resources import NAMESPACES
+from gpuaas.controllers.integrations.matching import Matching
+from gpuaas.controllers.integrations.workloads import Later, Workloads, patch_to
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, key_of, labels_of, owners_of, uid_of
+
+POD_PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
+PREBUILT = "prebuilt"
+_EVENT_LIMIT = 1024
+
+
+class JobController(Controller):
+    """Subclasses name the integration they run."""
+
+    integration: Integration
+    workers = 8
+
+    def __init__(self, deps: Deps, config: JobsConfig | None = None) -> None:
+        super().__init__(deps)
+        self.config = config or JobsConfig()
+        of = deps.informers.of
+        self.jobs = self.follow(of(self.integration.resource))
+        self.jobs.add_index(PREBUILT, _prebuilt)
+        self.workloads = Workloads(self.client, of(WORKLOADS), self.clock)
+        self.follow(of(WORKLOADS), self._concerned)
+        self._namespaces, self._flavors = of(NAMESPACES), of(RESOURCE_FLAVORS)
+        self.workload_classes, self.pod_classes = of(PRIORITY_CLASSES), of(POD_PRIORITY_CLASSES)
+        self._followed += [self._namespaces, self._flavors, self.workload_classes, self.pod_classes]
+        for resource in self.integration.needs:
+            self._followed.append(of(resource))
+        self._matching = Matching(self)
+
+    def _concerned(self, workload: Mapping[str, Any]) -> Iterable[Key]:
+        """Its job, the children of its job, and jobs that wait for a workload of this name."""
+        resource, namespace = self.integration.resource, workload["metadata"].get("namespace", "")
+        for reference in owners_of(workload):
+            if (reference.get("apiVersion"), reference.get("kind")) == (resource.api_version, resource.kind):
+                yield Key(namespace, reference["name"])
+            for child in self.jobs.owned_by(reference["uid"]):
+                yield key_of(child)
+        for job in self.jobs.indexed(PREBUILT, f"{namespace}/{workload['metadata']['name']}"):
+            yield key_of(job)
+
+    def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        informer = self.informers.of(resource)
+        return informer.get(namespace if resource.namespaced else "", name)
+
+    def flavor(self, name: str) -> Object | None:
+        return self._flavors.get("", name)
+
+    def tell(self, job: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        kind = WARNING if warning else NORMAL
+        self.recorder.event(self.integration.resource, job, kind, reason, message[:_EVENT_LIMIT])
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        job = self.jobs.get(*key)
+        if job is None or is_deleting(job):
+            for workload in self.workloads.of(self.integration.resource, *key):
+                await self.workloads.orphan(workload)
+            return None
+        if not self.integration.handles(job):
+            return None
+        namespace = self._namespaces.get("", key.namespace)
+        if namespace is None or not self.config.selects(labels_of(namespace)):
+            return None
+        held = self.config.holds_without_queue(labels_of(namespace))
+        try:
+            ancestor = KINDS.ancestor(job, self.find, without_queue=held)
+        except TooDeep as error:
+            self.tell(job, "JobNestingTooDeep", str(error), warning=True)
+            return None
+        except OwnerMissing as error:
+            raise Later(str(error)) from error
+        if not held and not queue_of(job) and (ancestor is None or not queue_of(ancestor[1])):
+            return None
+        if ancestor is not None:
+            await self._follow_ancestor(job, ancestor[1])
+            return None
+        return await self._step(job)
+
+    async def _follow_ancestor(self, job: Object, ancestor: Object) -> None:
+        """A child has no workload of its own; it waits with its ancestor's."""
+        kind = self.integration
+        if kind.finished(job) is not None or kind.is_suspended(job):
+            return
+        live = [each for each in self.workloads.owned_by(uid_of(ancestor)) if not outcome.is_finished(each)]
+        if live and outcome.is_admitted(max(live, key=lambda each: str(each["metadata"]["creationTimestamp"]))):
+            return
+        await patch_to(self.client, kind.resource, job, kind.suspended(job))
+        self.tell(job, "Suspended", "Kueue managed child job suspended")
+
+    async def _step(self, job: Object) -> Requeue | None:
+        kind = self.integration
+        job, workload = await self._matching.settle(job)
+        if workload is not None and outcome.is_finished(workload):
+            if kind.finished(job) is None:
+                self._tell_finished(job, workload)
+            await self.workloads.let_go(workload)
+            return None
+        if workload is not None and is_deleting(workload):
+            job = await self.stop(job, workload, "Workload is deleted")
+            if kind.is_suspended(job):
+                await self.workloads.let_go(workload)
+            return None
+        if kind.on_hold(job):
+            if workload is not None and outcome.is_reserved(workload):
+                status = outcome.unreserved(workload, "OnHold", "Job is on hold", self._millis())
+                await self.workloads.write(workload, status)
+            return None
+        finish = kind.finished(job)
+        if finish is not None:
+            if workload is not None:
+                await self.workloads.finish(workload, "Succeeded" if finish.success else "Failed", finish.message)
+                self._tell_finished(job, workload)
+            return None
+        if workload is None:
+            await self._begin(job)
+            return None
+        return await self._live(job, workload)
+
+    async def _begin(self, job: Object) -> None:
+        prebuilt = prebuilt_of(job)
+        if prebuilt:
+            job = await self.stop(job, None, "missing workload")
+        if self.integration.is_active(job) or prebuilt:
+            return  # wait for the last pods to go, or for the workload to come
+        await self._matching.create(job)
+
+    async def _live(self, job: Object, workload: Object) -> Requeue | None:
+        """A workload that is neither new nor finished: tell how its pods do, then start or stop the job."""
+        kind = self.integration
+        status = outcome.reclaimed(workload, kind.reclaimable(job))
+        if status is None and self.config.wait_for_pods_ready:
+            status = outcome.pods_ready(workload, kind.pods_ready(job), self._millis())
+        if status is not None:
+            await self.workloads.write(workload, status)
+            return None
+        if outcome.eviction_of(workload) is not None:
+            return await self._evicted(job, workload)
+        if not kind.is_suspended(job):
+            if not outcome.is_admitted(workload):
+                await self.stop(job, workload, "Not admitted by cluster queue")
+            return None
+        if outcome.is_admitted(workload):
+            await self._start(job, workload)
+            return None
+        if outcome.is_reserved(workload):
+            self._tell_checks(job, workload)
+        queue = queue_of(job)
+        if workload["spec"].get("queueName", "") != queue:
+            await self.workloads.change(workload, {**workload, "spec": {**workload["spec"], "queueName": queue}})
+        return None
+
+    async def _evicted(self, job: Object, workload: Object) -> Requeue | None:
+        eviction = outcome.eviction_of(workload)
+        assert eviction is not None
+        job = await self.stop(job, workload, eviction.get("message", ""))
+        if not self.integration.is_suspended(job):
+            return None  # still stopping
+        if outcome.is_reserved(workload) and not self.integration.is_active(job):
+            await self.workloads.write(workload, outcome.released(workload, self._millis()))
+            return None
+        return await self._give_up(job, workload, eviction)
+
+    async def _give_up(self, job: Object, workload: Object, eviction: Mapping[str, Any]) -> Requeue | None:
+        """A job Kueue itself deactivated is deleted after a while, where the configuration says so."""
+        after = self.config.delete_deactivated_after
+        by_kueue = eviction.get("reason", "").startswith("DeactivatedDueTo")
+        if after is None or workload["spec"].get("active", True) or not by_kueue:
+            return None
+        left = parse_rfc3339(eviction["lastTransitionTime"]) + after - self.clock.now()
+        if left > 0:
+            return Requeue(left)
+        namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+        resource = self.integration.resource
+        await self.client.delete(resource, name, namespace, propagation=Propagation.BACKGROUND, uid=uid_of(job))
+        self.tell(job, "Deleted", "Deleted job: deactivation retention period expired")
+        return None
+
+    async def _start(self, job: Object, workload: Object) -> None:
+        try:
+            started = self.integration.started(job, podsets.from_admission(workload, self.flavor))
+        except FlavorMissing as error:
+            raise Later(str(error)) from error
+        except CannotStart as error:
+            await self.workloads.finish(workload, "FailedToStart", str(error))
+            return
+        await patch_to(self.client, self.integration.resource, job, started)
+        self.tell(job, "Started", f"Admitted by clusterQueue {workload['status']['admission']['clusterQueue']}")
+
+    async def stop(self, job: Object, workload: Object | None, message: str) -> Object:
+        """Suspended, with its templates as the workload has them; the job as it is then."""
+        kind, infos = self.integration, podsets.originals(workload)
+        if kind.steps:
+            return await self._stop_in_steps(job, infos, message)
+        if kind.is_suspended(job):
+            return job
+        changed = kind.suspended(job)
+        job = await patch_to(self.client, kind.resource, job, kind.restored(changed, infos) if infos else changed)
+        self.tell(job, "Stopped", message)
+        return job
+
+    async def _stop_in_steps(self, job: Object, infos: list[podsets.Info], message: str) -> Object:
+        """The mark says that it has begun to stop, until everything is as it was; that waits for its pods to go."""
+        kind, resource = self.integration, self.integration.resource
+        if not (job["spec"].get("suspend") or kind.is_suspended(job)):
+            job = await patch_to(self.client, resource, job, _marked(kind.suspended(job), stopping=True))
+            self.tell(job, "Stopped", message)
+        metadata = job["metadata"]
+        if (job.get("status") or {}).get("startTime"):
+            patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": {"startTime": None}}
+            job = await self.client.patch(
+                resource, metadata["name"], patch, metadata["namespace"], subresource="status"
+            )
+        if kind.is_active(job):
+            return job
+        restored = kind.restored(job, infos) if infos else job
+        return await patch_to(self.client, resource, job, _marked(restored, stopping=False))
+
+    def _tell_finished(self, job: Object, workload: Object) -> None:
+        self.tell(job, "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
+
+    def _tell_checks(self, job: Object, workload: Object) -> None:
+        pending = [
+            f"{check['name']}: {check['message']}"
+            for check in workload["status"].get("admissionChecks") or ()
+            if check.get("state") == "Pending" and check.get("message")
+        ]
+        if pending:
+            self.tell(job, "UpdatedAdmissionCheck", "; ".join(pending))
+
+    def _millis(self) -> int:
+        return round(self.clock.now() * 1000)
+
+
+def _marked(job: Mapping[str, Any], *, stopping: bool) -> Object:
+    annotations = {key: value for key, value in annotations_of(job).items() if key != STOPPING}
+    if stopping:
+        annotations[STOPPING] = "true"
+    metadata = {key: value for key, value in job["metadata"].items() if key != "annotations"}
+    return {**job, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def _prebuilt(job: Mapping[str, Any]) -> Iterable[str]:
+    name = prebuilt_of(job)
+    return (f"{job['metadata'].get('namespace', '')}/{name}",) if name else ()

@@ -1,0 +1,15 @@
+"""One controller for each integration that the shared loop can run."""
+
+from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.registry import JOB_KINDS
+from gpuaas.controllers.integrations.controller import JobController
+
+
+def controller_for(kind: Integration) -> type[JobController]:
+    name = f"{kind.framework}-kueue-controller"
+    return type(
+        f"{kind.resource.kind}Controller", (JobController,), {"integration": kind, "name": name, "component": name}
+    )
+
+
+JOB_CONTROLLERS: tuple[type[JobController], ...] = tuple(map(controller_for, JOB_KINDS))

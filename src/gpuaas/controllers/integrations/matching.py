@@ -1,0 +1,206 @@
+"""Which workload is a job's: found, made, brought up to date, or, where several claim it, chosen.
+
+At most one workload stands for a job. One that no longer says what the job says is updated while nothing is reserved
+for it, and deleted otherwise; the job stops meanwhile. A workload made beforehand is taken over, or left alone if it
+belongs to somebody else.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuaas.admission.integrations import keys, outcome, podsets
+from gpuaas.admission.integrations.integration import CannotCompose
+from gpuaas.admission.integrations.jobs import (
+    PriorityMissing,
+    max_exec_time_of,
+    new_workload,
+    owner_reference,
+    prebuilt_of,
+    priority_class_of,
+    priority_of,
+)
+from gpuaas.base.errors import AlreadyExists, ApiError, Conflict
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.controllers.integrations.workloads import Later
+from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, key_of, labels_of, uid_of
+
+if TYPE_CHECKING:
+    from gpuaas.controllers.integrations.controller import JobController
+
+OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
+
+
+class Matching:
+    def __init__(self, controller: "JobController") -> None:
+        self._controller = controller
+        self._workloads = controller.workloads
+        self._kind = controller.integration
+
+    async def settle(self, job: Object) -> tuple[Object, Object | None]:
+        """The job (it may have been stopped) and its workload; raises Later when something had to go first."""
+        if prebuilt_of(job):
+            return job, await self._prebuilt(job)
+        match, others = self._find(job)
+        update = None
+        suspended = self._kind.is_suspended(job)
+        if match is None and others and suspended and not outcome.is_reserved(others[0]):
+            update, others = others[0], others[1:]
+        if match is None and not suspended and self._kind.finished(job) is None:
+            job = await self._stop(job, others)
+        await self._remove(job, match, others)
+        if update is not None:
+            return job, await self._update(job, update)
+        if match is not None:
+            match = await self._sync_gates(job, match)
+            match = await self._sync_priority(job, match)
+        return job, match
+
+    async def create(self, job: Object) -> None:
+        workload = self._composed(job)
+        namespace = workload["metadata"]["namespace"]
+        try:
+            await self._controller.client.create(WORKLOADS, workload, namespace)
+        except (AlreadyExists, Conflict):
+            raise
+        except ApiError as error:
+            if error.code < 500:
+                self._controller.tell(job, "ErrWorkloadCompose", error.message, warning=True)
+            raise
+        self._controller.tell(job, "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+
+    # Finding.
+
+    def _find(self, job: Object) -> tuple[Object | None, list[Object]]:
+        match: Object | None = None
+        others = []
+        metadata = job["metadata"]
+        for workload in self._workloads.of(self._kind.resource, metadata["namespace"], metadata["name"]):
+            if match is None and self._is_for(job, workload):
+                match = workload
+            else:
+                others.append(workload)
+        return match, others
+
+    def _is_for(self, job: Object, workload: Object) -> bool:
+        """Whether the workload says what the job says."""
+        if not is_controlled_by(workload, job):
+            return False
+        spec = workload["spec"]
+        if spec.get("maximumExecutionTimeSeconds") != max_exec_time_of(job):
+            return False
+        wanted = self._pod_sets(job)
+        tolerations = not outcome.is_admitted(workload)
+        running = podsets.running(workload, self._controller.flavor)
+        if running is not None:
+            if podsets.same(wanted, running, tolerations=tolerations):
+                return True
+            if not self._kind.is_suspended(job):
+                return False
+        return podsets.same(wanted, spec.get("podSets") or (), tolerations=tolerations)
+
+    async def _prebuilt(self, job: Object) -> Object | None:
+        workload = self._workloads.get(job["metadata"]["namespace"], prebuilt_of(job))
+        if workload is None:
+            return None
+        owner = controller_of(workload)
+        if owner is not None and owner["uid"] != uid_of(job):
+            return None
+        if annotations_of(workload).get(keys.IS_GROUP) == "true":
+            return None  # a pod group's, which has many owners and no controller
+        if owner is None:
+            workload = await self._take_over(job, workload)
+        if self._is_for(job, workload):
+            return workload
+        await self._workloads.finish(workload, "OutOfSync", OUT_OF_SYNC)
+        return None
+
+    async def _take_over(self, job: Object, workload: Object) -> Object:
+        metadata = workload["metadata"]
+        owners = [*(metadata.get("ownerReferences") or ()), owner_reference(job, self._kind.resource)]
+        labels = {**labels_of(workload), keys.JOB_UID: uid_of(job)}
+        changed = {**workload, "metadata": {**metadata, "ownerReferences": owners, "labels": labels}}
+        return await self._workloads.change(workload, changed)
+
+    # Bringing into line.
+
+    async def _stop(self, job: Object, others: list[Object]) -> Object:
+        if len(others) == 1:
+            message = "No matching Workload; restoring pod templates according to existent Workload"
+            return await self._controller.stop(job, others[0], message)
+        return await self._controller.stop(job, None, "Missing Workload; unable to restore pod templates")
+
+    async def _remove(self, job: Object, match: Object | None, others: list[Object]) -> None:
+        removed = 0
+        for workload in others:
+            if await self._workloads.delete(workload):
+                removed += 1
+                self._controller.tell(job, "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
+        if removed:
+            why = "no matching workloads" if match is None else "extra workloads"
+            raise Later(f"{why}: deleted {len(others)} workloads")
+
+    async def _update(self, job: Object, workload: Object) -> Object:
+        composed = self._composed(job)["spec"]
+        if "active" in workload["spec"]:
+            composed["active"] = workload["spec"]["active"]
+        changed = await self._workloads.change(workload, {**workload, "spec": composed})
+        words = f"Updated not matching Workload for suspended job: {key_of(workload)}"
+        self._controller.tell(job, "UpdatedWorkload", words)
+        return changed
+
+    async def _sync_gates(self, job: Object, workload: Object) -> Object:
+        wanted, known = (annotations_of(each).get(keys.GATED_BY, "") for each in (job, workload))
+        if wanted == known:
+            return workload
+        annotations = {key: value for key, value in annotations_of(workload).items() if key != keys.GATED_BY}
+        if wanted:
+            annotations[keys.GATED_BY] = wanted
+        metadata = {**workload["metadata"], "annotations": annotations}
+        workload = await self._workloads.change(workload, {**workload, "metadata": metadata})
+        self._controller.tell(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{wanted}"')
+        return workload
+
+    async def _sync_priority(self, job: Object, workload: Object) -> Object:
+        """The job's label rules its class, also while it runs; other classes, and none at all, stay as they were."""
+        spec = workload["spec"]
+        ref = spec.get("priorityClassRef")
+        if ref is None and outcome.is_reserved(workload):
+            return workload
+        if ref is not None and ref.get("kind") != "WorkloadPriorityClass":
+            return workload
+        if (ref or {}).get("name", "") == priority_class_of(job):
+            return workload
+        found = self._priority(job, spec.get("podSets") or ())
+        if (found.get("priorityClassRef"), found["priority"]) == (ref, spec.get("priority")):
+            return workload
+        kept = {key: value for key, value in spec.items() if key not in ("priority", "priorityClassRef")}
+        workload = await self._workloads.change(workload, {**workload, "spec": {**kept, **found}})
+        self._controller.tell(job, "UpdatedWorkload", f"Updated workload priority class: {key_of(workload)}")
+        return workload
+
+    # Composing.
+
+    def _composed(self, job: Object) -> Object:
+        pod_sets = self._pod_sets(job)
+        workload = new_workload(job, self._kind.resource, pod_sets, self._controller.config.label_keys_to_copy)
+        workload["spec"] |= self._priority(job, pod_sets)
+        return workload
+
+    def _pod_sets(self, job: Mapping[str, Any]) -> list[Object]:
+        try:
+            return podsets.sanitized(self._kind.pod_sets(job, self._controller.find))
+        except CannotCompose as error:
+            raise Later(str(error)) from error
+
+    def _priority(self, job: Object, pod_sets: Any) -> Object:
+        try:
+            return priority_of(
+                job,
+                self._kind.priority_class(job),
+                pod_sets,
+                lambda name: self._controller.workload_classes.get("", name),
+                self._controller.pod_classes.all,
+            )
+        except PriorityMissing as error:
+            raise Later(str(error)) from error
