@@ -4,7 +4,7 @@ Objects it returns are the store's own; nobody changes them. Every call goes thr
 as a user of its own who may do everything, so that controllers cannot do what a client could not.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 from gpuaas.apiserver import delete, read, write
@@ -14,6 +14,7 @@ from gpuaas.apiserver.logs import LogOptions
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.select import predicate
+from gpuaas.apiserver.subresources import bind
 from gpuaas.base.errors import BadRequest, Expired, PathNotFound
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
 from gpuaas.store import Compacted
@@ -120,10 +121,11 @@ class LocalClient:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> Object:
-        if subresource:
-            raise BadRequest(f"{subresource} is not offered in process")
-        op = self._op("create", resource, namespace)
+        op = self._op("create", resource, namespace, name if subresource else "", subresource)
         op.dry_run, op.manager = dry_run, field_manager or op.manager
+        if subresource:
+            await _posted(op, obj)
+            return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return self._shown(op, await write.create(op, obj))
 
     async def update(
@@ -222,6 +224,16 @@ class LocalDiscovery:
 
     def subscribe(self, changed: Callable[[], None]) -> None:
         self._cluster.catalogue.on_change(changed)
+
+
+def _posted(op: Operation, body: Object) -> Awaitable[Outcome]:
+    match op.subresource:
+        case "binding":
+            return bind(op, body)
+        case "eviction":
+            return delete.delete(op, body.get("deleteOptions"))
+        case other:
+            raise BadRequest(f"{other} is not offered in process")
 
 
 def _served(resource: Stored) -> Served:

@@ -104,6 +104,11 @@ async def _evicted(server: "Server", op: Operation, pending: Awaitable[Outcome],
 
 def binding(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:
     body = _created(op, request, "Binding")
+    return _evicted(server, op, bind(op, body), negotiate(request.header(b"accept")))
+
+
+def bind(op: Operation, body: Object) -> Awaitable[Outcome]:
+    """Give the pod the node that a Binding names."""
     target = body.get("target")
     node = target.get("name") if isinstance(target, dict) else None
     if not node:
@@ -112,8 +117,7 @@ def binding(server: "Server", op: Operation, info: RequestInfo, request: Request
     refusal = _not_bindable(pod, op.name)
     if refusal:
         raise Conflict("", "pods/binding", op.name, refusal)
-    bound = _bound(pod, str(node), op.cluster.clock.now())
-    return _evicted(server, op, write.put(op, bound, 201), negotiate(request.header(b"accept")))
+    return write.put(op, _bound(pod, str(node), op.cluster.clock.now()), 201)
 
 
 def pod_binding(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:
