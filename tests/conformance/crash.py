@@ -140,7 +140,9 @@ class Watcher(threading.Thread):
 
     def _list(self, wire: Wire) -> None:
         self._outcome.relists += 1
-        listing = wire.ask("GET", f"{_PATH}?labelSelector={_LABEL}", {"authorization": f"Bearer {self._service.token}"}).json()
+        listing = wire.ask(
+            "GET", f"{_PATH}?labelSelector={_LABEL}", {"authorization": f"Bearer {self._service.token}"}
+        ).json()
         self.state = {each["metadata"]["name"]: _stamp(each) for each in listing["items"]}
         self.revision = int(listing["metadata"]["resourceVersion"])
 
@@ -191,7 +193,11 @@ class Ledger:
             found = _stamp(items[key]) if key in items else None
             if write.number and found is None and not self._deleted_later(key, write):
                 self._outcome.lost.append(f"{write}: gone")
-            elif write.number and found is not None and (found[0] < write.revision or (found[0] == write.revision and found[1] != write.number)):
+            elif (
+                write.number
+                and found is not None
+                and (found[0] < write.revision or (found[0] == write.revision and found[1] != write.number))
+            ):
                 self._outcome.lost.append(f"{write}: found {found}")
             elif found is not None and not write.number and self._known(found):
                 self._outcome.lost.append(f"{key} was deleted and is back as {found}")
@@ -202,7 +208,9 @@ class Ledger:
 
     def _deleted_later(self, key: str, write: Write) -> bool:
         """A delete in flight when the server died may have been done; the watch tells."""
-        return any(seen.key == key and not seen.number and seen.revision > write.revision for seen in self.watched.values())
+        return any(
+            seen.key == key and not seen.number and seen.revision > write.revision for seen in self.watched.values()
+        )
 
     watched: dict[int, Write] = {}  # noqa: RUF012 - the watcher's own, set once
 

@@ -60,7 +60,12 @@ class Fuzz:
         self.chance = random.Random(seed)
         self.hostile = Hostile(self.chance, _NAMES)
         self.kinds = list(_served(service))
-        self.common = [kind for kind in self.kinds if kind.group in ("", "apps", "batch", "kueue.x-k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io")]
+        self.common = [
+            kind
+            for kind in self.kinds
+            if kind.group
+            in ("", "apps", "batch", "kueue.x-k8s.io", "apiextensions.k8s.io", "rbac.authorization.k8s.io")
+        ]
         self.findings = Findings()
         self._wire: Wire | None = None
         self._known: dict[str, Any] = {}  # path -> an object that was there
@@ -81,7 +86,11 @@ class Fuzz:
         if roll < 0.05:
             self._garbage()
         elif roll < 0.13:
-            self._send(self.chance.choice(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]), _target(self.hostile.path()) + self.hostile.query(), None)
+            self._send(
+                self.chance.choice(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
+                _target(self.hostile.path()) + self.hostile.query(),
+                None,
+            )
         elif roll < 0.43:
             self._create()
         elif roll < 0.75:
@@ -124,7 +133,22 @@ class Fuzz:
             return self._create()
         path = self.chance.choice(list(self._known))
         obj = self._known[path]
-        where = path + self.chance.choice(["", "", "", "/status", "/scale", "/eviction", "/binding", "/token", "/finalize", "/approval", "/resize", "/ephemeralcontainers"])
+        where = path + self.chance.choice(
+            [
+                "",
+                "",
+                "",
+                "/status",
+                "/scale",
+                "/eviction",
+                "/binding",
+                "/token",
+                "/finalize",
+                "/approval",
+                "/resize",
+                "/ephemeralcontainers",
+            ]
+        )
         roll = self.chance.random()
         if roll < 0.6:
             media, patch = self.hostile.patch(obj)
@@ -142,19 +166,38 @@ class Fuzz:
 
     def _read(self) -> None:
         kind = self._kind()
-        path = self.chance.choice(list(self._known)) if self._known and self.chance.random() < 0.5 else kind.path(self.chance.choice([NAMESPACE, ""]))
+        path = (
+            self.chance.choice(list(self._known))
+            if self._known and self.chance.random() < 0.5
+            else kind.path(self.chance.choice([NAMESPACE, ""]))
+        )
         if self.chance.random() < 0.1:
             path += "/" + self.chance.choice(["log", "status", "scale", "proxy/x/y", "exec", "x"])
         watch = self.chance.random() < 0.2
-        self._send(self.chance.choice(["GET", "GET", "GET", "HEAD"]), path + self.hostile.query(watch=watch), None, accept=self.chance.choice(ACCEPTS))
+        self._send(
+            self.chance.choice(["GET", "GET", "GET", "HEAD"]),
+            path + self.hostile.query(watch=watch),
+            None,
+            accept=self.chance.choice(ACCEPTS),
+        )
 
     def _remove(self) -> None:
-        path = self.chance.choice(list(self._known)) if self._known and self.chance.random() < 0.7 else self._kind().path(NAMESPACE)
+        path = (
+            self.chance.choice(list(self._known))
+            if self._known and self.chance.random() < 0.7
+            else self._kind().path(NAMESPACE)
+        )
         if path.endswith(("/customresourcedefinitions", "/apiservices")):
             return  # all kinds would be gone, and with them what the rest is to be thrown at
         body = self.hostile.body(self.hostile.value(2)) if self.chance.random() < 0.3 else None
         if self.chance.random() < 0.4:
-            body = self.hostile.body({"propagationPolicy": self.chance.choice(["Foreground", "Background", "Orphan", "x"]), "gracePeriodSeconds": self.hostile.value(0), "preconditions": self.hostile.value(2)})
+            body = self.hostile.body(
+                {
+                    "propagationPolicy": self.chance.choice(["Foreground", "Background", "Orphan", "x"]),
+                    "gracePeriodSeconds": self.hostile.value(0),
+                    "preconditions": self.hostile.value(2),
+                }
+            )
         self._send("DELETE", path + self.hostile.query(), body)
 
     def _garbage(self) -> None:
@@ -174,7 +217,9 @@ class Fuzz:
         finally:
             wire.close()
 
-    def _send(self, method: str, target: str, body: bytes | None, media: str = "application/json", accept: str = "") -> Answer | None:
+    def _send(
+        self, method: str, target: str, body: bytes | None, media: str = "application/json", accept: str = ""
+    ) -> Answer | None:
         headers = {"authorization": f"Bearer {self.service.token}", "user-agent": "fuzz"}
         if body is not None:
             headers["content-type"] = media
@@ -219,7 +264,10 @@ class Fuzz:
     def _namespace(self) -> None:
         made = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": NAMESPACE}}
         self.service.ask("POST", "/api/v1/namespaces", made)
-        eventually(lambda: self.service.ask("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default").status == 200, "no default service account")
+        eventually(
+            lambda: self.service.ask("GET", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default").status == 200,
+            "no default service account",
+        )
 
     def _clean_up(self) -> None:
         """Deletes what the requests made, finalizers or not, so that memory can be compared."""
@@ -236,7 +284,9 @@ class Fuzz:
             meta = item["metadata"]
             path = kind.path(meta.get("namespace", ""), meta["name"])
             if meta.get("finalizers"):
-                self.service.ask("PATCH", path, {"metadata": {"finalizers": None}}, media="application/merge-patch+json")
+                self.service.ask(
+                    "PATCH", path, {"metadata": {"finalizers": None}}, media="application/merge-patch+json"
+                )
             self.service.ask("DELETE", path + "?gracePeriodSeconds=0")
 
     def _items(self, kind: Kind) -> list[Any]:
@@ -301,7 +351,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         findings = fuzz(Path(folder), options.count, options.seed)
     print(findings.report())
-    print(f"500s {len(findings.errors)}, hangs {len(findings.hangs)}, broken answers {len(findings.broken)}, memory that stayed {findings.growth / 1e6:.1f} MB")
+    print(
+        f"500s {len(findings.errors)}, hangs {len(findings.hangs)}, broken answers {len(findings.broken)}, memory that stayed {findings.growth / 1e6:.1f} MB"
+    )
     return 0 if findings.clean() else 1
 
 

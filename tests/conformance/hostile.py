@@ -19,7 +19,30 @@ STRINGS = (
     "nvidia.com/gpu", "$(PATH)", "../../etc/passwd", "default", "Foreground", "999999999999999999999999", "1e400Gi", "١٢", "1_000",
     "9" * 5000, "P1D", "1h30m", "0x10", "a=b,c in (d)", "metadata.name", "system:masters", "cluster-admin", "ns", "Recreate",
 )  # fmt: skip
-NUMBERS = (0, 1, -1, 2, 3, 80, 443, 65536, 2**31 - 1, 2**31, -(2**31) - 1, 2**53, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308, 1e-320, 3.0)
+NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    3,
+    80,
+    443,
+    65536,
+    2**31 - 1,
+    2**31,
+    -(2**31) - 1,
+    2**53,
+    2**63 - 1,
+    2**63,
+    2**64,
+    -(2**63) - 1,
+    10**30,
+    0.5,
+    -0.0,
+    1e308,
+    1e-320,
+    3.0,
+)
 CEL = (
     "true", "self == oldSelf", "self.a > 1", "size(self) < 10", "self.matches('(a+)+$')", "has(self.x)", "self.all(x, x > 0)", "1/0 == 1",
     "self.x.y.z", "((((", "'a' + 1", "self.map(x, x.map(y, y*y))", "quantity('1Gi').isLessThan(self.q)", "url('http://x')", "self", "",
@@ -117,9 +140,13 @@ class Hostile:
                 return self._object(schema, schemas, depth, noise)
             case "array":
                 items = schema.get("items") or {}
-                return [self.by_schema(items, schemas, depth - 1, noise) for _ in range(self.chance.choice([0, 1, 1, 2]))]
+                return [
+                    self.by_schema(items, schemas, depth - 1, noise) for _ in range(self.chance.choice([0, 1, 1, 2]))
+                ]
             case "integer":
-                return self.chance.choice([0, 1, 2, 3, 80]) if self.chance.random() < 0.7 else self.chance.choice(NUMBERS)
+                return (
+                    self.chance.choice([0, 1, 2, 3, 80]) if self.chance.random() < 0.7 else self.chance.choice(NUMBERS)
+                )
             case "number":
                 return self.chance.choice(NUMBERS)
             case "boolean":
@@ -132,7 +159,9 @@ class Hostile:
     def _string(self, schema: dict[str, Any]) -> str:
         match schema.get("format"):
             case "date-time":
-                return self.chance.choice(["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5+02:00", "never", "0001-01-01T00:00:00Z"])
+                return self.chance.choice(
+                    ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5+02:00", "never", "0001-01-01T00:00:00Z"]
+                )
             case "byte":
                 return self.chance.choice(["", "YQ==", "!!!", "YQ"])
             case _:
@@ -179,38 +208,125 @@ class Hostile:
         if self.chance.random() < 0.2:
             meta["labels"] = {self.text(): self.text()}
         if self.chance.random() < 0.1:
-            meta[self.chance.choice(("ownerReferences", "finalizers", "managedFields", "annotations", "deletionTimestamp", "resourceVersion", "uid", "generation"))] = self.value(3)
+            meta[
+                self.chance.choice(
+                    (
+                        "ownerReferences",
+                        "finalizers",
+                        "managedFields",
+                        "annotations",
+                        "deletionTimestamp",
+                        "resourceVersion",
+                        "uid",
+                        "generation",
+                    )
+                )
+            ] = self.value(3)
         return meta
 
     def definition(self) -> tuple[Any, Any]:
         """A CustomResourceDefinition with a schema and rules nobody would write."""
         plural = self.chance.choice(self.names)
-        version = {"name": self.chance.choice(["v1", "v1beta1", "x"]), "served": True, "storage": True, "schema": {"openAPIV3Schema": self.schema(4)}}
+        version = {
+            "name": self.chance.choice(["v1", "v1beta1", "x"]),
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": self.schema(4)},
+        }
         if self.chance.random() < 0.4:
-            version["subresources"] = {"status": {}, "scale": {"specReplicasPath": self.chance.choice([".spec.replicas", "", "x[", ".spec"]), "statusReplicasPath": ".status.replicas"}}
+            version["subresources"] = {
+                "status": {},
+                "scale": {
+                    "specReplicasPath": self.chance.choice([".spec.replicas", "", "x[", ".spec"]),
+                    "statusReplicasPath": ".status.replicas",
+                },
+            }
         if self.chance.random() < 0.4:
-            version["additionalPrinterColumns"] = [{"name": self.text(), "type": self.chance.choice(["string", "integer", "date", "x"]), "jsonPath": self.chance.choice([".spec.x", ".a[*].b", "{.x", "..", ".a[?(@.b=='c')]", ".metadata.creationTimestamp"])}]
-        versions = [version, *([{**version, "name": "v2", "storage": self.chance.random() < 0.2}] if self.chance.random() < 0.3 else [])]
-        names = {"plural": plural, "kind": self.chance.choice(["Thing", "thing", self.text()]), "singular": self.chance.choice(["thing", ""])}
-        spec = {"group": "fuzz.example", "scope": self.chance.choice(["Namespaced", "Cluster", "x"]), "names": names, "versions": versions}
+            version["additionalPrinterColumns"] = [
+                {
+                    "name": self.text(),
+                    "type": self.chance.choice(["string", "integer", "date", "x"]),
+                    "jsonPath": self.chance.choice(
+                        [".spec.x", ".a[*].b", "{.x", "..", ".a[?(@.b=='c')]", ".metadata.creationTimestamp"]
+                    ),
+                }
+            ]
+        versions = [
+            version,
+            *([{**version, "name": "v2", "storage": self.chance.random() < 0.2}] if self.chance.random() < 0.3 else []),
+        ]
+        names = {
+            "plural": plural,
+            "kind": self.chance.choice(["Thing", "thing", self.text()]),
+            "singular": self.chance.choice(["thing", ""]),
+        }
+        spec = {
+            "group": "fuzz.example",
+            "scope": self.chance.choice(["Namespaced", "Cluster", "x"]),
+            "names": names,
+            "versions": versions,
+        }
         annotations = {"gpuaas.dev/bundled": "x"} if self.chance.random() < 0.1 else {}
         return {"name": f"{plural}.fuzz.example", "annotations": annotations}, spec
 
     def schema(self, depth: int) -> Any:
         if self.chance.random() < 0.05:
             return self.value(2)
-        kind = self.chance.choice(["object", "object", "object", "array", "string", "integer", "number", "boolean", "", "x"] if depth < 4 else ["object"])
+        kind = self.chance.choice(
+            ["object", "object", "object", "array", "string", "integer", "number", "boolean", "", "x"]
+            if depth < 4
+            else ["object"]
+        )
         made: dict[str, Any] = {"type": kind}
         if kind == "object" and depth:
-            made["properties"] = {self.chance.choice(["spec", "status", "a", "b", "x", "replicas", self.text()]): self.schema(depth - 1) for _ in range(self.chance.randrange(1, 4))}
+            made["properties"] = {
+                self.chance.choice(["spec", "status", "a", "b", "x", "replicas", self.text()]): self.schema(depth - 1)
+                for _ in range(self.chance.randrange(1, 4))
+            }
         if kind == "array" and depth:
             made["items"] = self.schema(depth - 1)
         for _ in range(self.chance.choice([0, 0, 1, 2])):
-            key = self.chance.choice(("default", "enum", "pattern", "maxLength", "minimum", "maxItems", "format", "nullable", "required", "additionalProperties", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "oneOf", "not", "anyOf", "$ref", "uniqueItems", "x-kubernetes-embedded-resource", "multipleOf"))
-            drawn = {"pattern": self.chance.choice(["(a+)+$", "[", "^a$", "(?<x>a)", "\\p{Greek}", "a{1,1000}", "(" * 300]), "required": ["a"], "x-kubernetes-list-type": self.chance.choice(["map", "set", "atomic"]), "nullable": True, "format": self.chance.choice(["int32", "date-time", "byte", "ipv4", "duration", "uuid"])}
+            key = self.chance.choice(
+                (
+                    "default",
+                    "enum",
+                    "pattern",
+                    "maxLength",
+                    "minimum",
+                    "maxItems",
+                    "format",
+                    "nullable",
+                    "required",
+                    "additionalProperties",
+                    "x-kubernetes-preserve-unknown-fields",
+                    "x-kubernetes-int-or-string",
+                    "x-kubernetes-list-type",
+                    "x-kubernetes-list-map-keys",
+                    "oneOf",
+                    "not",
+                    "anyOf",
+                    "$ref",
+                    "uniqueItems",
+                    "x-kubernetes-embedded-resource",
+                    "multipleOf",
+                )
+            )
+            drawn = {
+                "pattern": self.chance.choice(["(a+)+$", "[", "^a$", "(?<x>a)", "\\p{Greek}", "a{1,1000}", "(" * 300]),
+                "required": ["a"],
+                "x-kubernetes-list-type": self.chance.choice(["map", "set", "atomic"]),
+                "nullable": True,
+                "format": self.chance.choice(["int32", "date-time", "byte", "ipv4", "duration", "uuid"]),
+            }
             made[key] = drawn.get(key, self.value(2)) if self.chance.random() < 0.8 else self.value(3)
         if self.chance.random() < 0.5:
-            made["x-kubernetes-validations"] = [{"rule": self.chance.choice(CEL), "message": self.text(), **({"messageExpression": self.chance.choice(CEL)} if self.chance.random() < 0.3 else {})}]
+            made["x-kubernetes-validations"] = [
+                {
+                    "rule": self.chance.choice(CEL),
+                    "message": self.text(),
+                    **({"messageExpression": self.chance.choice(CEL)} if self.chance.random() < 0.3 else {}),
+                }
+            ]
         return made
 
     # Changes of an object.
@@ -249,7 +365,9 @@ class Hostile:
         form = self.chance.choice(["json", "merge", "strategic", "apply"])
         media = f"application/{'json-patch' if form == 'json' else 'merge-patch' if form == 'merge' else 'strategic-merge-patch'}+json"
         if form == "json":
-            return media, [self._operation(obj) for _ in range(self.chance.randrange(4))] if self.chance.random() < 0.95 else self.value(3)
+            return media, [
+                self._operation(obj) for _ in range(self.chance.randrange(4))
+            ] if self.chance.random() < 0.95 else self.value(3)
         changed = self.mutated(obj)
         if form == "apply":
             if isinstance(changed.get("metadata"), dict) and self.chance.random() < 0.9:
@@ -262,7 +380,10 @@ class Hostile:
         return media, changed if self.chance.random() < 0.95 else self.value(3)
 
     def _operation(self, obj: Any) -> Any:
-        made: dict[str, Any] = {"op": self.chance.choice(["add", "remove", "replace", "move", "copy", "test", "x", None]), "path": self._pointer(obj)}
+        made: dict[str, Any] = {
+            "op": self.chance.choice(["add", "remove", "replace", "move", "copy", "test", "x", None]),
+            "path": self._pointer(obj),
+        }
         if self.chance.random() < 0.8:
             made["value"] = self.value(3)
         if self.chance.random() < 0.4:
@@ -276,15 +397,30 @@ class Hostile:
             key: Any = self.chance.choice(list(keys))
             path += "/" + str(key).replace("~", "~0").replace("/", "~1")
             node = node[key]
-        return path + self.chance.choice(["", "", "/-", "/0", "/-1", "/x", "/01", "/~2", "/" + "9" * 30, "/a" * 50]) if self.chance.random() < 0.97 else self.value(1)
+        return (
+            path + self.chance.choice(["", "", "/-", "/0", "/-1", "/x", "/01", "/~2", "/" + "9" * 30, "/a" * 50])
+            if self.chance.random() < 0.97
+            else self.value(1)
+        )
 
     def _directives(self, node: Any) -> None:
         while isinstance(node, dict):
             if self.chance.random() < 0.5:
-                key = self.chance.choice(["$patch", "$retainKeys", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/containers", "$setElementOrder/x", "$deleteFromPrimitiveList/x"])
+                key = self.chance.choice(
+                    [
+                        "$patch",
+                        "$retainKeys",
+                        "$deleteFromPrimitiveList/finalizers",
+                        "$setElementOrder/containers",
+                        "$setElementOrder/x",
+                        "$deleteFromPrimitiveList/x",
+                    ]
+                )
                 node[key] = self.chance.choice(["delete", "replace", "merge", ["a"], [{"name": "a"}], self.value(2)])
             below = [child for child in node.values() if isinstance(child, dict)]
-            below += [child for each in node.values() if isinstance(each, list) for child in each if isinstance(child, dict)]
+            below += [
+                child for each in node.values() if isinstance(each, list) for child in each if isinstance(child, dict)
+            ]
             if not below:
                 return
             node = self.chance.choice(below)
@@ -298,7 +434,11 @@ class Hostile:
             return text.encode()
         if roll < 0.94:
             at = self.chance.randrange(len(text) + 1)
-            return text[:at].encode() + bytes(self.chance.randrange(256) for _ in range(self.chance.randrange(4))) + text[at + 1 :].encode()
+            return (
+                text[:at].encode()
+                + bytes(self.chance.randrange(256) for _ in range(self.chance.randrange(4)))
+                + text[at + 1 :].encode()
+            )
         if roll < 0.96:
             depth = self.chance.choice([50, 500, 5_000, 50_000])
             return self.chance.choice([b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth])
@@ -318,7 +458,9 @@ class Hostile:
 
     def protobuf(self) -> bytes:
         head = b"k8s\x00" if self.chance.random() < 0.9 else b"k8"
-        kind = self.chance.choice(["Pod", "ConfigMap", "Job", "DeleteOptions", "Node", "Event", "Deployment", "", "X"]).encode()
+        kind = self.chance.choice(
+            ["Pod", "ConfigMap", "Job", "DeleteOptions", "Node", "Event", "Deployment", "", "X"]
+        ).encode()
         version = self.chance.choice(["v1", "batch/v1", "apps/v1", "meta.k8s.io/v1", ""]).encode()
         meta = b"\x0a" + bytes([len(version)]) + version + b"\x12" + bytes([len(kind)]) + kind
         raw = self._message(self.chance.randrange(4))
@@ -349,18 +491,24 @@ class Hostile:
             key = self.chance.choice(
                 ("labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "resourceVersionMatch", "timeoutSeconds", "allowWatchBookmarks", "sendInitialEvents", "dryRun", "fieldManager", "fieldValidation", "force", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "pretty", "includeObject", "tailLines", "sinceSeconds", "sinceTime", "limitBytes", "container", "timestamps", "previous", "timeout", "verbose", "exclude")
             )  # fmt: skip
-            value = {
-                "labelSelector": self.chance.choice(SELECTORS),
-                "fieldSelector": self.chance.choice(SELECTORS),
-                "resourceVersion": self.chance.choice(["0", "1", "5", "99999999", "-1", "x", "１", "9" * 40]),
-                "resourceVersionMatch": self.chance.choice(["Exact", "NotOlderThan", "x"]),
-                "continue": self.chance.choice(["x", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0", "bnVsbA", "W10", "IjEi", "é"]),
-                "dryRun": "All",
-                "includeObject": self.chance.choice(["None", "Metadata", "Object", "x"]),
-                "fieldValidation": self.chance.choice(["Strict", "Warn", "Ignore", "x"]),
-                "force": self.chance.choice(["true", "false"]),
-                "fieldManager": "fuzz",
-            }.get(key) if self.chance.random() < 0.85 else None
+            value = (
+                {
+                    "labelSelector": self.chance.choice(SELECTORS),
+                    "fieldSelector": self.chance.choice(SELECTORS),
+                    "resourceVersion": self.chance.choice(["0", "1", "5", "99999999", "-1", "x", "１", "9" * 40]),
+                    "resourceVersionMatch": self.chance.choice(["Exact", "NotOlderThan", "x"]),
+                    "continue": self.chance.choice(
+                        ["x", "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiJhIn0", "bnVsbA", "W10", "IjEi", "é"]
+                    ),
+                    "dryRun": "All",
+                    "includeObject": self.chance.choice(["None", "Metadata", "Object", "x"]),
+                    "fieldValidation": self.chance.choice(["Strict", "Warn", "Ignore", "x"]),
+                    "force": self.chance.choice(["true", "false"]),
+                    "fieldManager": "fuzz",
+                }.get(key)
+                if self.chance.random() < 0.85
+                else None
+            )
             parts.append(f"{_quoted(key)}={_quoted(value if value is not None else self.text())}")
         if watch:
             parts.append("watch=" + self.chance.choice(["1", "true", "x", ""]))
@@ -368,7 +516,9 @@ class Hostile:
 
     def path(self) -> str:
         words = ("api", "apis", "v1", "namespaces", "default", "pods", "watch", "apps", "batch", "clusters", "local", "..", ".", "", "%2e%2e", "%2F", "%00", "status", "scale", "log", "proxy", "openapi", "v3", "v2", "version", "readyz", "livez", "metrics", "customresourcedefinitions", "apiextensions.k8s.io", "%ff", "%", "%zz", "é", "x" * 3000, "*", "finalize", "exec", "token", "openid", "jwks", ".well-known", "http:", "kueue.x-k8s.io", "v1beta2", "clusterqueues", "pendingworkloads", "visibility.kueue.x-k8s.io", "binding", "eviction")  # fmt: skip
-        return self.chance.choice(["/", "/", "/", "", "//", "http://x/"]) + "/".join(self.chance.choice(words) for _ in range(self.chance.randrange(9)))
+        return self.chance.choice(["/", "/", "/", "", "//", "http://x/"]) + "/".join(
+            self.chance.choice(words) for _ in range(self.chance.randrange(9))
+        )
 
     def garbage(self, token: str) -> bytes:
         """Bytes that are no request, or hardly one."""
@@ -399,4 +549,9 @@ def _varint(number: int) -> bytes:
 
 
 def _quoted(text: str) -> str:
-    return "".join(char if char.isascii() and (char.isalnum() or char in "-_.") else "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass")) for char in text)
+    return "".join(
+        char
+        if char.isascii() and (char.isalnum() or char in "-_.")
+        else "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+        for char in text
+    )

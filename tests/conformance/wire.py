@@ -75,9 +75,7 @@ class Wire:
             raise Broken("a chunk without its end")
         return data
 
-    def ask(
-        self, method: str, target: str, headers: dict[str, str] | None = None, body: bytes | None = None
-    ) -> Answer:
+    def ask(self, method: str, target: str, headers: dict[str, str] | None = None, body: bytes | None = None) -> Answer:
         self.send(encoded(method, target, headers, body))
         return self.read(method=method)
 
