@@ -37,7 +37,7 @@ _STATUS_LINES = {code: b"HTTP/1.1 %d %s\r\n" % (code, reason) for code, reason i
 
 
 class Request:
-    __slots__ = ("body", "headers", "method", "path", "peer", "query", "too_large", "transport")
+    __slots__ = ("body", "headers", "method", "path", "peer", "query", "too_large", "transport", "warnings")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.method = ""
@@ -48,6 +48,7 @@ class Request:
         self.too_large = False
         self.transport = transport
         self.peer: Any = None
+        self.warnings: list[str] = []  # for the client, whatever comes of the request
 
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1")

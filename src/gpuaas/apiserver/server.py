@@ -5,7 +5,7 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 """
 
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, nonresource, read, subresources, watch, write
@@ -76,7 +76,7 @@ class Server:
         self.requests.refused(request.method, error.code)
         if isinstance(error, PageNotFound):
             return Response(error.code, b"404 page not found\n", b"text/plain; charset=utf-8", (_NO_CACHE,))
-        headers: tuple[tuple[bytes, bytes], ...] = (_NO_CACHE,)
+        headers = _headers(request.warnings)
         if error.retry_after is not None:
             headers = (*headers, (b"retry-after", str(error.retry_after).encode()))
         return Response(error.code, encode(error.status()), JSON, headers)
@@ -134,6 +134,7 @@ class Server:
             applies = info.verb == "patch" and PATCH_TYPES.get(media) == "apply"
             read_write_options(op, info, request.header(b"user-agent"), applies=applies)
             op.body, op.media = request.body, media
+            request.warnings = op.warnings
         return op
 
     def _perform(self, op: Operation, info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
@@ -199,17 +200,17 @@ class Server:
         if outcome.converted and wanted.form:
             wanted = Wanted(wanted.media)
         body = outcome_body(op, outcome, wanted)
-        return Response(outcome.status, body, content_type(wanted), _headers(op))
+        return Response(outcome.status, body, content_type(wanted), _headers(op.warnings))
 
     def _body(self, request: Request, body: bytes, wanted: Wanted, op: Operation) -> Response:
         body, encoding = compressed(body, request.headers)
-        return Response(200, body, content_type(wanted), (*_headers(op), *encoding))
+        return Response(200, body, content_type(wanted), (*_headers(op.warnings), *encoding))
 
 
-def _headers(op: Operation) -> tuple[tuple[bytes, bytes], ...]:
-    if not op.warnings:
+def _headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
+    if not warnings:
         return (_NO_CACHE,)
-    return (_NO_CACHE, *((b"warning", _warning(text)) for text in dict.fromkeys(op.warnings)))
+    return (_NO_CACHE, *((b"warning", _warning(text)) for text in dict.fromkeys(warnings)))
 
 
 def _warning(text: str) -> bytes:

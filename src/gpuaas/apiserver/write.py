@@ -140,15 +140,16 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         _all_but_status(op, obj, old)
         op.cluster.admission.admit(op, obj, old)
         rules = behaviour.check_update(obj, old)
-        op.warnings.extend(behaviour.warnings(obj, old))
     errors = metadata_update_errors(op, obj, old) + op.resource.hub.check(obj, old, op.subresource)
     _refuse(op, obj, errors, rules)
+    if not op.subresource:
+        op.warnings.extend(behaviour.warnings(obj, old))
     obj = ssa.without_new_times(obj, old)
     if obj == old:
         return _done(Outcome(old, entry.raw))
     op.cluster.admission.charge(op, obj, old)
     if _finished_deleting(obj):
-        return remove(op, obj)
+        return _let_go(op, obj)
     return put(op, obj, 200)
 
 
@@ -340,6 +341,16 @@ def remove(op: Operation, obj: Object) -> Awaitable[Outcome]:
         return _done(Outcome(obj))
     last = ordered(op, obj)
     return _settled(op.cluster.store.delete(op.key, _renderer(last)), 200)
+
+
+def _let_go(op: Operation, obj: Object) -> Awaitable[Outcome]:
+    """The write that takes the last reason to wait removes the object; it answers with what it would have written."""
+    return _answered(remove(op, obj), Outcome(obj))
+
+
+async def _answered(pending: Awaitable[Outcome], outcome: Outcome) -> Outcome:
+    await pending
+    return outcome
 
 
 async def _done(outcome: Outcome) -> Outcome:

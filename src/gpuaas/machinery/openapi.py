@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from gpuaas.api.kinds import Kind
-from gpuaas.machinery.openapi_paths import META, kind_paths
+from gpuaas.machinery.openapi_paths import META, kind_paths, root_path
 from gpuaas.machinery.schema.model import REF_PREFIX
 
 # Gives the OpenAPI v3 dictionary of a named schema; KeyError if there is none.
@@ -24,6 +24,8 @@ _SECURITY: Final = {
     }
 }
 _OUR_NOTES: Final = "x-gpuaas-"
+# Of Kubernetes' own types these are not said: what they hold is known by their names.
+_UNPUBLISHED: Final = (("x-kubernetes-preserve-unknown-fields", True), ("format", "quantity"))
 _V2_PREFIX: Final = "#/definitions/"
 # Where Kubernetes' own types live: these kinds take strategic merge patches, custom resources do not.
 _BUILT_IN: Final = ("io.k8s.api.", "io.k8s.apiextensions-apiserver.", "io.k8s.kube-aggregator.", "io.k8s.apimachinery.")
@@ -42,9 +44,7 @@ def group_version_path(group: str, version: str) -> str:
 def v3_document(kinds: Iterable[Kind], schema_of: SchemaSource, *, version: str = "1.36") -> dict[str, Any]:
     """The document of one group and version; `kinds` are its kinds."""
     served = list(kinds)
-    paths = {
-        path: item for kind in served for path, item in kind_paths(kind, strategic=kind.schema.startswith(_BUILT_IN))
-    }
+    paths = _paths(served)
     schemas = _schemas(served, paths, schema_of)
     return {
         "openapi": "3.0.0",
@@ -73,9 +73,7 @@ def document_hash(encoded: bytes) -> str:
 def v2_document(kinds: Iterable[Kind], schema_of: SchemaSource, *, version: str = "1.36") -> dict[str, Any]:
     """Everything in one Swagger 2.0 document, for older clients."""
     served = list(kinds)
-    paths = {
-        path: item for kind in served for path, item in kind_paths(kind, strategic=kind.schema.startswith(_BUILT_IN))
-    }
+    paths = {**_paths(served), **dict(_roots({kind.group for kind in served if _built_in(kind)}))}
     schemas = _schemas(served, paths, schema_of)
     return {
         "swagger": "2.0",
@@ -87,17 +85,41 @@ def v2_document(kinds: Iterable[Kind], schema_of: SchemaSource, *, version: str 
     }
 
 
+def _paths(kinds: list[Kind]) -> dict[str, Any]:
+    paths = {path: item for kind in kinds for path, item in kind_paths(kind, strategic=_built_in(kind))}
+    for group, version in {(kind.group, kind.version) for kind in kinds if _built_in(kind)}:
+        root = f"/{group_version_path(group, version)}/"
+        paths |= dict([root_path(root, f"{META}APIResourceList", "the resources of this group and version")])
+    return paths
+
+
+def _roots(groups: set[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The paths above the groups' versions; without groups there are none."""
+    if not groups:
+        return
+    yield root_path("/api/", f"{META}APIVersions", "the versions of the core group")
+    yield root_path("/apis/", f"{META}APIGroupList", "the groups")
+    yield root_path("/version/", "io.k8s.apimachinery.pkg.version.Info", "the version of this server")
+    for group in groups - {""}:
+        yield root_path(f"/apis/{group}/", f"{META}APIGroup", "the versions of this group")
+
+
+def _built_in(kind: Kind) -> bool:
+    return kind.schema.startswith(_BUILT_IN)
+
+
 def _schemas(kinds: list[Kind], paths: Mapping[str, Any], schema_of: SchemaSource) -> dict[str, Any]:
     """The named schemas the paths refer to, and those they refer to in turn."""
     by_name = {kind.schema: kind for kind in kinds}
     lists = {f"{kind.schema}List": kind for kind in kinds}
+    places = sorted({("", "v1"), *((kind.group, kind.version) for kind in kinds if _built_in(kind))})
     found: dict[str, Any] = {}
     waiting = list(dict.fromkeys(_references(paths)))
     while waiting:
         name = waiting.pop()
         if name in found:
             continue
-        found[name] = _published(name, by_name.get(name), lists.get(name), schema_of)
+        found[name] = _published(name, by_name.get(name), lists.get(name), schema_of, places)
         waiting.extend(_references(found[name]))
     return found
 
@@ -114,9 +136,20 @@ def _references(part: Any) -> Iterator[str]:
             yield from _references(item)
 
 
-def _published(name: str, kind: Kind | None, of_list: Kind | None, schema_of: SchemaSource) -> dict[str, Any]:
+def _published(
+    name: str, kind: Kind | None, of_list: Kind | None, schema_of: SchemaSource, places: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """A schema as it is told. `places`: the groups and versions to which a type that is everywhere belongs."""
     try:
-        schema: dict[str, Any] = _without_notes(schema_of(name))
+        source = schema_of(name)
+        schema: dict[str, Any] = _without_notes(source)
+        if source.get("x-gpuaas-everywhere"):
+            spelled = name.rpartition(".")[2]
+            schema["x-kubernetes-group-version-kind"] = [
+                {"group": group, "kind": spelled, "version": version} for group, version in places
+            ]
+        if name.startswith(_BUILT_IN):
+            schema = {key: value for key, value in schema.items() if (key, value) not in _UNPUBLISHED}
     except KeyError:
         schema = _list_schema(of_list) if of_list is not None else _stand_in(name)
     said = kind or of_list

@@ -16,8 +16,20 @@ SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _MEDIA: Final = ("application/json", "application/yaml")
 _PATCHES: Final = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
-# Subresources of our own kinds that are not status or scale: the method they answer to.
-_OTHERS: Final = {"log": "get", "eviction": "post", "binding": "post", "token": "post"}
+# Subresources that take an object of another kind, and those that are a connection: the methods they answer to.
+_POSTED: Final = {
+    "binding": "io.k8s.api.core.v1.Binding",
+    "eviction": "io.k8s.api.policy.v1.Eviction",
+    "token": "io.k8s.api.authentication.v1.TokenRequest",
+}
+_CONNECTED: Final = {
+    "attach": ("get", "post"),
+    "exec": ("get", "post"),
+    "log": ("get",),
+    "portforward": ("get", "post"),
+    "proxy": ("get", "put", "post", "delete", "patch"),
+}
+_VERBS: Final = {"get": "read", "put": "replace", "post": "create", "delete": "delete", "patch": "patch"}
 
 
 def _parameter(name: str, description: str, kind: str = "string", place: str = "query") -> dict[str, Any]:
@@ -150,20 +162,49 @@ class _Maker:
         return made
 
     def other(self, name: str) -> dict[str, Any]:
-        method = _OTHERS.get(name, "post")
-        verb = "read" if method == "get" else "create"
+        """A subresource beyond status and scale."""
+        if name in _POSTED:
+            return {"post": self.posted(name, _POSTED[name])}
+        if name in _CONNECTED:
+            return {method: self.connected(name, method) for method in _CONNECTED[name]}
+        if name == "finalize":
+            return {"put": self.item(self.kind.schema, "Finalize", "finalize of the specified", whole=False)["put"]}
+        if name in ("approval", "ephemeralcontainers", "resize"):
+            return self.item(self.kind.schema, name.capitalize(), f"{name} of the specified", whole=False)
+        return {"get": self.connected(name, "get")}
+
+    def posted(self, name: str, schema: str) -> dict[str, Any]:
+        made = self.operation(
+            "create",
+            "post",
+            f"create {name} of {_article(self.kind.kind)} {self.kind.kind}",
+            name.capitalize(),
+            parameters=[_DRY_RUN, _MANAGER, _FIELDS],
+            requestBody=_body(("*/*",), schema),
+            responses={code: _answer(word, schema) for code, word in _CREATED},
+        )
+        del made["x-kubernetes-group-version-kind"]  # the body is of another kind
+        return made
+
+    def connected(self, name: str, method: str) -> dict[str, Any]:
         answer = {"200": {"description": "OK", "content": {"*/*": {"schema": {"type": "string"}}}}}
         text = f"{name} of {_article(self.kind.kind)} {self.kind.kind}"
-        made = self.operation(verb, method, text, name.capitalize(), responses=answer)
-        del made["x-kubernetes-group-version-kind"]  # the body is of another kind
-        return {method: made}
+        made = self.operation(_VERBS[method], method, text, name.capitalize(), responses=answer)
+        del made["x-kubernetes-group-version-kind"]  # what is said there is not of this kind
+        return made
+
+    def watched(self, action: str, suffix: str = "") -> dict[str, Any]:
+        """The old form of a watch, with a path of its own."""
+        text = f"watch {self.kind.kind}: deprecated, use the 'watch' parameter of a list"
+        answer = {"200": _answer("OK", f"{META}WatchEvent")}
+        return {"get": self.operation("watch", action, text, suffix, responses=answer)}
 
 
 _CREATED: Final = (("200", "OK"), ("201", "Created"), ("202", "Accepted"))
 
 
 def kind_paths(kind: Kind, *, strategic: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Path and path item of everything a kind serves. `strategic`: it takes strategic merge patches."""
+    """Path and path item of everything a kind serves. `strategic`: it is built in and takes strategic merge patches."""
     maker = _Maker(kind, strategic)
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     base = f"{root}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/{kind.plural}"
@@ -184,7 +225,34 @@ def kind_paths(kind: Kind, *, strategic: bool) -> Iterator[tuple[str, dict[str, 
         scale = maker.item(SCALE, "Scale", "scale of the specified", whole=False)
         yield f"{base}/{{name}}/scale", {**scale, "parameters": [name, *shared]}
     for other in kind.subresources:
-        yield f"{base}/{{name}}/{other}", {**maker.other(other), "parameters": [name, *shared]}
+        item = {**maker.other(other), "parameters": [name, *shared]}
+        yield f"{base}/{{name}}/{other}", item
+        if other == "proxy":
+            path = _parameter("path", "the path asked for behind the proxy", place="path")
+            yield f"{base}/{{name}}/proxy/{{path}}", {**item, "parameters": [name, path, *shared]}
+    if strategic and "watch" in kind.verbs:
+        yield from _watch_paths(maker, root, shared, name)
+
+
+def _watch_paths(
+    maker: _Maker, root: str, shared: list[dict[str, Any]], name: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    kind = maker.kind
+    base = f"{root}/watch/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else f"{root}/watch/{kind.plural}"
+    if kind.namespaced:
+        everywhere = maker.watched("watchlist", "ListForAllNamespaces")
+        yield f"{root}/watch/{kind.plural}", {**everywhere, "parameters": [_PRETTY]}
+    yield base, {**maker.watched("watchlist", "List"), "parameters": shared}
+    if "get" in kind.verbs:
+        yield f"{base}/{{name}}", {**maker.watched("watch"), "parameters": [name, *shared]}
+
+
+def root_path(path: str, schema: str, text: str) -> tuple[str, dict[str, Any]]:
+    """A path of discovery: what can be found below it."""
+    answer = {"200": _answer("OK", schema), "401": {"description": "Unauthorized"}}
+    return path, {
+        "get": {"description": text, "operationId": f"get{_camel(path.replace('/', '.'))}", "responses": answer}
+    }
 
 
 def _answer(text: str, schema: str) -> dict[str, Any]:

@@ -60,8 +60,13 @@ def strings(part: Any) -> Iterator[tuple[str, Any]]:
 def test_the_paths_of_a_kind(job: dict[str, Any]) -> None:
     base = "/apis/batch/v1/namespaces/{namespace}/jobs"
     methods = {path: sorted(set(item) - {"parameters"}) for path, item in job["paths"].items()}
+    watch = "/apis/batch/v1/watch/namespaces/{namespace}/jobs"
     assert methods == {
+        "/apis/batch/v1/": ["get"],
         "/apis/batch/v1/jobs": ["get"],
+        "/apis/batch/v1/watch/jobs": ["get"],
+        watch: ["get"],
+        f"{watch}/{{name}}": ["get"],
         base: ["delete", "get", "post"],
         f"{base}/{{name}}": ["delete", "get", "patch", "put"],
         f"{base}/{{name}}/log": ["get"],
@@ -91,7 +96,7 @@ def test_only_built_in_kinds_take_strategic_merge_patches(
     name: str, takes: bool, request: pytest.FixtureRequest
 ) -> None:
     document = request.getfixturevalue(name)
-    patches = [item["patch"] for path, item in document["paths"].items() if path.endswith("{name}")]
+    patches = [item["patch"] for item in document["paths"].values() if "patch" in item]
     types = patches[0]["requestBody"]["content"]
     assert ("application/strategic-merge-patch+json" in types) is takes
     assert {"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"} <= set(types)

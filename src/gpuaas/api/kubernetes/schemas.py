@@ -261,7 +261,7 @@ def _mark(schema: dict[str, Any], kind: str, found: re.Match[str]) -> None:
             schema["x-kubernetes-list-map-keys"] = inside.split(",")
             schema["x-kubernetes-list-type"] = "map"
         case "atomic" | "set" | "granular":
-            _add(schema, f"x-kubernetes-{'list' if kind.startswith('[]') else 'map'}-type", name)
+            _add(schema, f"x-kubernetes-{'list' if kind.startswith(('[]', 'bytes')) else 'map'}-type", name)
         case "enum":
             (schema.get("items") or schema.get("additionalProperties") or schema)["enum"] = inside.split(",")
         case "in":

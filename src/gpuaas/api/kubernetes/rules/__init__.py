@@ -14,6 +14,7 @@ from gpuaas.api.kubernetes.rules.services import Service
 from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolumeClaim
 
 _PLAIN: Final = others.Plain()
+_GUARDED: Final = others.GuardedPlain()
 _WEBHOOKS: Final = others.WebhookConfiguration()
 _POLICY: Final = others.AdmissionPolicy()
 _POLICY_BINDING: Final = others.AdmissionPolicyBinding()
@@ -60,7 +61,8 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("networking.k8s.io", "IngressClass"): others.IngressClass(),
     ("networking.k8s.io", "NetworkPolicy"): others.NetworkPolicy(),
     ("networking.k8s.io", "ServiceCIDR"): _PLAIN,
-    ("node.k8s.io", "RuntimeClass"): _PLAIN,
+    ("node.k8s.io", "RuntimeClass"): others.RuntimeClass(),
+    ("policy", "PodDisruptionBudget"): others.Guarded(),
     ("rbac.authorization.k8s.io", "ClusterRole"): access.ClusterRole(),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.ClusterRoleBinding(),
     ("rbac.authorization.k8s.io", "Role"): access.Role(),
@@ -69,10 +71,10 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("resource.k8s.io", "ResourceClaimTemplate"): others.ResourceClaimTemplate(),
     ("scheduling.k8s.io", "PriorityClass"): duties.PriorityClass(),
     ("storage.k8s.io", "CSIDriver"): others.CSIDriver(),
-    ("storage.k8s.io", "CSINode"): _PLAIN,
-    ("storage.k8s.io", "CSIStorageCapacity"): _PLAIN,
+    ("storage.k8s.io", "CSINode"): _GUARDED,
+    ("storage.k8s.io", "CSIStorageCapacity"): _GUARDED,
     ("storage.k8s.io", "StorageClass"): others.StorageClass(),
-    ("storage.k8s.io", "VolumeAttachment"): _PLAIN,
+    ("storage.k8s.io", "VolumeAttachment"): _GUARDED,
     ("storage.k8s.io", "VolumeAttributesClass"): _PLAIN,
 }
 

@@ -12,6 +12,7 @@ GROUP: Final = "rbac.authorization.k8s.io"
 
 
 class Role(Behaviour):
+    allow_create_on_update = True
     generation = False
     name_messages = staticmethod(is_path_segment)
     namespaced = True
@@ -44,6 +45,7 @@ class ClusterRole(Role):
 
 
 class RoleBinding(Behaviour):
+    allow_create_on_update = True
     generation = False
     name_messages = staticmethod(is_path_segment)
     role_kinds: tuple[str, ...] = ("Role", "ClusterRole")

@@ -30,6 +30,20 @@ class PathNamed(Plain):
     name_messages = staticmethod(is_path_segment)
 
 
+class Guarded(Behaviour):
+    """An update says which state it was made from."""
+
+    unconditional_update = False
+
+
+class GuardedPlain(Plain):
+    unconditional_update = False
+
+
+class RuntimeClass(GuardedPlain):
+    allow_create_on_update = True
+
+
 class HorizontalPodAutoscaler(Behaviour):
     generation = False
 
@@ -70,7 +84,7 @@ class StorageClass(Plain):
         obj.setdefault("volumeBindingMode", "Immediate")
 
 
-class CSIDriver(Plain):
+class CSIDriver(GuardedPlain):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("attachRequired", True)
@@ -82,6 +96,8 @@ class CSIDriver(Plain):
 
 
 class Endpoints(Plain):
+    allow_create_on_update = True
+
     def default(self, obj: Object) -> None:
         for subset in obj.get("subsets") or ():
             for port in subset.get("ports") or ():
@@ -95,7 +111,7 @@ class EndpointSlice(Behaviour):
             port.setdefault("protocol", "TCP")
 
 
-class WebhookConfiguration(Behaviour):
+class WebhookConfiguration(Guarded):
     def default(self, obj: Object) -> None:
         for webhook in obj.get("webhooks") or ():
             webhook.setdefault("failurePolicy", "Fail")
@@ -110,14 +126,14 @@ class WebhookConfiguration(Behaviour):
                 rule.setdefault("scope", "*")
 
 
-class AdmissionPolicy(Behaviour):
+class AdmissionPolicy(Guarded):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("failurePolicy", "Fail")
         _default_resources(spec.get("matchConstraints"))
 
 
-class AdmissionPolicyBinding(Behaviour):
+class AdmissionPolicyBinding(Guarded):
     def default(self, obj: Object) -> None:
         _default_resources((obj.get("spec") or {}).get("matchResources"))
 

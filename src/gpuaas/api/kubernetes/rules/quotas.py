@@ -44,6 +44,7 @@ _EXISTS_ONLY: Final = (
 
 
 class LimitRange(Behaviour):
+    allow_create_on_update = True
     generation = False
 
     def default(self, obj: Object) -> None:

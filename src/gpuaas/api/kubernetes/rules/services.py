@@ -32,6 +32,7 @@ _ONLY_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
 class Service(Behaviour):
+    allow_create_on_update = True
     generation = False
     name_messages = staticmethod(is_dns1123_label)
     field_selectors = ("spec.clusterIP", "spec.type")

@@ -8,7 +8,7 @@ from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import dns_label, nonnegative, shown_selector, unchanged
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod_template
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_template
-from gpuaas.api.kubernetes.rules.pod_warnings import workload_warnings
+from gpuaas.api.kubernetes.rules.pod_warnings import pod_warnings, workload_warnings
 from gpuaas.api.kubernetes.rules.selectors import (
     is_empty,
     is_readable,
@@ -259,6 +259,10 @@ class PodTemplate(Behaviour):
 
     def validate(self, obj: View) -> list[FieldError]:
         return validate_pod_template(obj.get("template"), "template")
+
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        template = obj.get("template") or {}
+        return [] if old is not None and old.get("template") == template else pod_warnings(template, "template")
 
 
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
