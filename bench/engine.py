@@ -145,24 +145,30 @@ def run_virtual(cohorts: int, queues: int, classes: tuple[Class, ...]) -> tuple[
     return time.process_time() - began, now, admissions, preemptions, cycles
 
 
+KUEUE_WALL_S = 278
+"""What Kueue 0.19 took for (b) on a machine like ours, with its API server and without its client's rate limit."""
+
+
 def part_b() -> None:
     seconds, makespan, admissions, preemptions, cycles = run_virtual(5, 6, BASELINE)
-    units = sum(k.number * k.units * k.runs_ms for k in BASELINE) * 6
-    bound = units / (6 * 20)
+    bound = sum(k.number * k.units * k.runs_ms for k in BASELINE) / 20
     table(
-        "(b) Kueue's baseline: 5 cohorts × 6 queues, 15,000 workloads, virtual time",
-        ("CPU s", "makespan s", "quota alone s", "admissions", "preemptions", "cycles", "Kueue 0.19 here s"),
+        "(b) Kueue's baseline: 5 cohorts × 6 queues, 15,000 workloads, virtual time, no latency",
+        ("CPU s", "makespan s", "by quota alone s", "ratio", "admissions", "preemptions", "cycles"),
         [
             (
                 f"{seconds:.2f}",
                 f"{makespan / 1000:.1f}",
                 f"{bound / 1000:.1f}",
-                admissions,
-                preemptions,
-                cycles,
-                "278 (424 as shipped)",
+                f"{makespan / bound:.2f}",
+                f"{admissions:,}",
+                f"{preemptions:,}",
+                f"{cycles:,}",
             )
         ],
+    )
+    print(
+        f"  Kueue 0.19 with its API server: {KUEUE_WALL_S} s by the wall, {KUEUE_WALL_S / seconds:.0f} times our CPU time"
     )
 
 
