@@ -91,7 +91,7 @@ def _created(op: Operation, request: Request, kind: str) -> Object:
         version = str(body.get("apiVersion", "")).rpartition("/")[2]
         raise BadRequest(f'{body["kind"]} in version "{version}" cannot be handled as a {kind}: it is of another kind')
     meta = body.get("metadata") or {}
-    if not isinstance(meta, dict) or meta.get("name", op.name) != op.name:
+    if not isinstance(meta, dict) or (meta.get("name") or op.name) != op.name:
         raise BadRequest(f"name in URL does not match name in {kind} object")
     return body
 
