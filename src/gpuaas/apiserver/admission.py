@@ -62,7 +62,7 @@ class Admission:
             plugin(op, obj, old)
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-        if not op.subresource:
+        if op.subresource != "status":
             for check in self.checks.get((op.resource.group, op.resource.plural), ()):
                 check(op, obj, old)
         if not op.resource.namespaced or op.subresource == "status":

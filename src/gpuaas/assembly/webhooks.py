@@ -5,22 +5,23 @@ upstream's words and under upstream's webhook names. The rules are gpuaas.admiss
 objects they ask for, from the store as it is at this very write.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuaas.admission.integrations import keys, rules
+from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
-from gpuaas.admission.integrations.jobs import queue_of
+from gpuaas.admission.integrations.jobs import annotations_of, queue_of
 from gpuaas.admission.integrations.registry import JOB_KINDS, KINDS
+from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import ApiError, Denied
 from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Resource
-from gpuaas.client.resources import NAMESPACES
+from gpuaas.client.resources import NAMESPACES, PODS
 
 Old = Mapping[str, Any] | None
 
@@ -31,6 +32,13 @@ def install_job_webhooks(cluster: Cluster, config: JobsConfig | None = None) -> 
         hook = JobWebhook(kind, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, hook.default)
         cluster.admission.register_check(kind.resource.group, kind.resource.plural, hook.validate)
+    for kind, hold in ((DEPLOYMENT, hold_deployment), (STATEFUL_SET, hold_stateful_set)):
+        sets = SetWebhook(kind, hold, around)
+        cluster.admission.register(kind.resource.group, kind.resource.plural, sets.default)
+        cluster.admission.register_check(kind.resource.group, kind.resource.plural, sets.validate)
+    pods = PodWebhook(around)
+    cluster.admission.register(PODS.group, PODS.plural, pods.default)
+    cluster.admission.register_check(PODS.group, PODS.plural, pods.validate)
 
 
 class Refused(ApiError):
@@ -68,15 +76,14 @@ class Surroundings:
     def default_queue(self, namespace: str) -> bool:
         return self.find(LOCAL_QUEUES, namespace, keys.DEFAULT_QUEUE) is not None
 
-    def has_managed_ancestor(self, obj: Object, namespace: str, webhook: str) -> bool:
+    def ancestor(self, obj: Object, namespace: str, webhook: str) -> tuple[Resource, Object] | None:
         try:
-            found = KINDS.ancestor(obj, self.find, without_queue=self.held(namespace))
+            return KINDS.ancestor(obj, self.find, without_queue=self.held(namespace))
         except (OwnerMissing, TooDeep) as error:
             raise Refused(webhook, str(error)) from error
-        return found is not None
 
     def must_wait(self, obj: Object, namespace: str, webhook: str) -> bool:
-        if obj["metadata"].get("deletionTimestamp") or self.has_managed_ancestor(obj, namespace, webhook):
+        if obj["metadata"].get("deletionTimestamp") or self.ancestor(obj, namespace, webhook) is not None:
             return False
         return bool(queue_of(obj)) or self.held(namespace)
 
@@ -104,6 +111,8 @@ class JobWebhook:
             self._kind.default(obj)
 
     def validate(self, op: Operation, obj: Object, old: Old) -> None:
+        if op.subresource not in ("", "scale"):
+            return
         kind, find = self._kind, self._around.find
         held = bool(queue_of(obj)) or (old is not None and bool(queue_of(old))) or self._around.held(op.namespace)
         if kind.checks_only_held and not held:
@@ -117,6 +126,97 @@ class JobWebhook:
             errors += kind.update_errors(obj, old, find)
         if errors:
             raise Denied(f"v{kind.webhook}.kb.io", errors)
+
+
+class SetWebhook:
+    """For Deployments and StatefulSets, whose pods are held."""
+
+    def __init__(self, kind: Integration, hold: Callable[[Object], None], around: Surroundings) -> None:
+        self._kind = kind
+        self._hold = hold
+        self._around = around
+
+    def default(self, op: Operation, obj: Object, old: Old) -> None:
+        if op.subresource or self._is_others(obj):
+            return
+        self._around.give_default_queue(obj, op.namespace)
+        if self._must_wait(op, obj, "m"):
+            self._hold(obj)
+
+    def validate(self, op: Operation, obj: Object, old: Old) -> None:
+        if op.subresource not in ("", "scale") or self._is_others(obj):
+            return
+        if old is None:
+            errors = replicated.create_errors(self._kind, obj)
+        else:
+            errors = replicated.update_errors(self._kind, obj, old)
+            if self._kind is STATEFUL_SET and self._must_wait(op, obj, "v"):
+                errors += replicated.held_update_errors(obj, old, self._around.find)
+        if errors:
+            raise Denied(f"v{self._kind.webhook}.kb.io", errors)
+
+    def _must_wait(self, op: Operation, obj: Object, part: str) -> bool:
+        return self._around.must_wait(obj, op.namespace, f"{part}{self._kind.webhook}.kb.io")
+
+    def _is_others(self, obj: Object) -> bool:
+        return self._kind is STATEFUL_SET and replicated.belongs_to_others(obj)
+
+
+class PodWebhook:
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+
+    def default(self, op: Operation, obj: Object, old: Old) -> None:
+        if op.subresource or old is not None:
+            return
+        if keys.SUSPENDING_PARENT in annotations_of(obj):
+            pod_rules.hold(obj, by_parent=True)
+            return
+        around, namespace = self._around, op.namespace
+        if not around.selected(namespace):
+            return
+        found = around.ancestor(obj, namespace, "mpod.kb.io")
+        if found is not None:
+            self._hold_for(obj, found)
+            return
+        if not queue_of(obj) and around.default_queue(namespace):
+            set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
+        if queue_of(obj) or around.held(namespace):
+            pod_rules.hold(obj, by_parent=False)
+
+    def _hold_for(self, obj: Object, found: tuple[Resource, Object]) -> None:
+        """A set whose template does not hold its pods yet (it was made before it had to) must not let them through."""
+        resource, parent = found
+        if resource not in (DEPLOYMENT.resource, STATEFUL_SET.resource):
+            return
+        kind = DEPLOYMENT if resource is DEPLOYMENT.resource else STATEFUL_SET
+        metadata = obj["metadata"]
+        metadata["annotations"] = {**annotations_of(obj), keys.SUSPENDING_PARENT: kind.framework}
+        if kind is DEPLOYMENT:
+            metadata["labels"] = {**(metadata.get("labels") or {}), **replicated.pod_labels(parent)}
+        pod_rules.hold(obj, by_parent=True)
+
+    def validate(self, op: Operation, obj: Object, old: Old) -> None:
+        if old is None:
+            errors = pod_rules.create_errors(obj)
+        elif op.subresource == "resize":
+            errors = pod_rules.resize_errors(obj, old) if self._is_admitted(op, obj) else []
+        elif op.subresource:
+            return
+        else:
+            default_queue = self._around.default_queue(op.namespace)
+            errors = pod_rules.update_errors(obj, old, self._around.find, default_queue=default_queue)
+        if errors:
+            raise Denied("vpod.kb.io", errors)
+        if not op.subresource and (old is None or keys.SUSPENDING_PARENT not in annotations_of(obj)):
+            words = pod_rules.warning(obj, owner_managed=KINDS.owner_managed(obj))
+            if words:
+                op.warnings.append(words)
+
+    def _is_admitted(self, op: Operation, obj: Object) -> bool:
+        if (obj["metadata"].get("labels") or {}).get(keys.MANAGED) == "true":
+            return True
+        return self._around.ancestor(obj, op.namespace, "vpod.kb.io") is not None
 
 
 def set_label(obj: Object, key: str, value: str) -> None:

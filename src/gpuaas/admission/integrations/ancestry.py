@@ -39,6 +39,10 @@ class Kinds:
         self._managed = managed
         self._passed = passed
 
+    @property
+    def resources(self) -> list[Resource]:
+        return [*self._managed.values(), *self._passed.values()]
+
     def manages(self, reference: View) -> bool:
         return (reference.get("apiVersion", ""), reference.get("kind", "")) in self._managed
 

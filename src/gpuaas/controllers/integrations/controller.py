@@ -11,8 +11,8 @@ from gpuaas.admission.integrations import outcome, podsets
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
-from gpuaas.admission.integrations.jobs import prebuilt_of, queue_of
-from gpuaas.admission.integrations.keys import STOPPING
+from gpuaas.admission.integrations.jobs import PriorityMissing, prebuilt_of, priority_of, queue_of
+from gpuaas.admission.integrations.keys import IS_GROUP, STOPPING
 from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing
 from gpuaas.admission.integrations.registry import KINDS
 from gpuaas.base.clock import parse_rfc3339
@@ -40,18 +40,23 @@ class JobController(Controller):
         super().__init__(deps)
         self.config = config or JobsConfig()
         of = deps.informers.of
-        self.jobs = self.follow(of(self.integration.resource))
+        self.jobs = self.follow(of(self.integration.resource), self.job_keys)
         self.jobs.add_index(PREBUILT, _prebuilt)
         self.workloads = Workloads(self.client, of(WORKLOADS), self.clock)
-        self.follow(of(WORKLOADS), self._concerned)
+        self.follow(of(WORKLOADS), self.workload_keys)
         self._namespaces, self._flavors = of(NAMESPACES), of(RESOURCE_FLAVORS)
         self.workload_classes, self.pod_classes = of(PRIORITY_CLASSES), of(POD_PRIORITY_CLASSES)
         self._followed += [self._namespaces, self._flavors, self.workload_classes, self.pod_classes]
+        for resource in KINDS.resources:
+            of(resource)  # known before an owner is asked for; kinds that are not served are not waited for
         for resource in self.integration.needs:
             self._followed.append(of(resource))
         self._matching = Matching(self)
 
-    def _concerned(self, workload: Mapping[str, Any]) -> Iterable[Key]:
+    def job_keys(self, obj: Mapping[str, Any]) -> Iterable[Any]:
+        return (key_of(obj),)
+
+    def workload_keys(self, workload: Mapping[str, Any]) -> Iterable[Any]:
         """Its job, the children of its job, and jobs that wait for a workload of this name."""
         resource, namespace = self.integration.resource, workload["metadata"].get("namespace", "")
         for reference in owners_of(workload):
@@ -69,22 +74,31 @@ class JobController(Controller):
     def flavor(self, name: str) -> Object | None:
         return self._flavors.get("", name)
 
+    def priority(self, job: Object, pod_sets: list[Object]) -> Object:
+        try:
+            return priority_of(
+                job,
+                self.integration.priority_class(job),
+                pod_sets,
+                lambda name: self.workload_classes.get("", name),
+                self.pod_classes.all,
+            )
+        except PriorityMissing as error:
+            raise Later(str(error)) from error
+
     def tell(self, job: Object, reason: str, message: str, *, warning: bool = False) -> None:
         kind = WARNING if warning else NORMAL
         self.recorder.event(self.integration.resource, job, kind, reason, message[:_EVENT_LIMIT])
 
-    async def reconcile(self, key: Key) -> Requeue | None:
+    async def reconcile(self, key: Any) -> Requeue | None:
         job = self.jobs.get(*key)
         if job is None or is_deleting(job):
             for workload in self.workloads.of(self.integration.resource, *key):
                 await self.workloads.orphan(workload)
             return None
-        if not self.integration.handles(job):
+        held = self.held(key.namespace)
+        if held is None or not self.integration.handles(job):
             return None
-        namespace = self._namespaces.get("", key.namespace)
-        if namespace is None or not self.config.selects(labels_of(namespace)):
-            return None
-        held = self.config.holds_without_queue(labels_of(namespace))
         try:
             ancestor = KINDS.ancestor(job, self.find, without_queue=held)
         except TooDeep as error:
@@ -97,7 +111,14 @@ class JobController(Controller):
         if ancestor is not None:
             await self._follow_ancestor(job, ancestor[1])
             return None
-        return await self._step(job)
+        return await self.step(job)
+
+    def held(self, namespace: str) -> bool | None:
+        """Whether jobs there wait although they name no queue; None where none is looked at."""
+        found = self._namespaces.get("", namespace)
+        if found is None or not self.config.selects(labels_of(found)):
+            return None
+        return self.config.holds_without_queue(labels_of(found))
 
     async def _follow_ancestor(self, job: Object, ancestor: Object) -> None:
         """A child has no workload of its own; it waits with its ancestor's."""
@@ -110,22 +131,29 @@ class JobController(Controller):
         await patch_to(self.client, kind.resource, job, kind.suspended(job))
         self.tell(job, "Suspended", "Kueue managed child job suspended")
 
-    async def _step(self, job: Object) -> Requeue | None:
+    async def settle(self, job: Object) -> tuple[Object, Object | None]:
+        return await self._matching.settle(job)
+
+    async def over(self, job: Object) -> None:
+        """Nothing more will happen to the job."""
+
+    async def step(self, job: Object) -> Requeue | None:
         kind = self.integration
-        job, workload = await self._matching.settle(job)
+        job, workload = await self.settle(job)
         if workload is not None and outcome.is_finished(workload):
+            await self.over(job)
             if kind.finished(job) is None:
                 self._tell_finished(job, workload)
             await self.workloads.let_go(workload)
             return None
         if workload is not None and is_deleting(workload):
             job = await self.stop(job, workload, "Workload is deleted")
-            if kind.is_suspended(job):
+            if not kind.steps or kind.is_suspended(job):
                 await self.workloads.let_go(workload)
             return None
         if kind.on_hold(job):
             if workload is not None and outcome.is_reserved(workload):
-                status = outcome.unreserved(workload, "OnHold", "Job is on hold", self._millis())
+                status = outcome.unreserved(workload, "OnHold", "Job is on hold", self.millis())
                 await self.workloads.write(workload, status)
             return None
         finish = kind.finished(job)
@@ -133,13 +161,14 @@ class JobController(Controller):
             if workload is not None:
                 await self.workloads.finish(workload, "Succeeded" if finish.success else "Failed", finish.message)
                 self._tell_finished(job, workload)
+            await self.over(job)
             return None
         if workload is None:
-            await self._begin(job)
+            await self.begin(job)
             return None
         return await self._live(job, workload)
 
-    async def _begin(self, job: Object) -> None:
+    async def begin(self, job: Object) -> None:
         prebuilt = prebuilt_of(job)
         if prebuilt:
             job = await self.stop(job, None, "missing workload")
@@ -152,7 +181,7 @@ class JobController(Controller):
         kind = self.integration
         status = outcome.reclaimed(workload, kind.reclaimable(job))
         if status is None and self.config.wait_for_pods_ready:
-            status = outcome.pods_ready(workload, kind.pods_ready(job), self._millis())
+            status = outcome.pods_ready(workload, kind.pods_ready(job), self.millis())
         if status is not None:
             await self.workloads.write(workload, status)
             return None
@@ -163,23 +192,27 @@ class JobController(Controller):
                 await self.stop(job, workload, "Not admitted by cluster queue")
             return None
         if outcome.is_admitted(workload):
-            await self._start(job, workload)
+            await self.start(job, workload)
             return None
         if outcome.is_reserved(workload):
             self._tell_checks(job, workload)
+        await self.sync_queue(job, workload)
+        return None
+
+    async def sync_queue(self, job: Object, workload: Object) -> None:
         queue = queue_of(job)
         if workload["spec"].get("queueName", "") != queue:
             await self.workloads.change(workload, {**workload, "spec": {**workload["spec"], "queueName": queue}})
-        return None
 
     async def _evicted(self, job: Object, workload: Object) -> Requeue | None:
         eviction = outcome.eviction_of(workload)
         assert eviction is not None
         job = await self.stop(job, workload, eviction.get("message", ""))
-        if not self.integration.is_suspended(job):
+        if self.integration.steps and not self.integration.is_suspended(job):
             return None  # still stopping
         if outcome.is_reserved(workload) and not self.integration.is_active(job):
-            await self.workloads.write(workload, outcome.released(workload, self._millis()))
+            requeue = not _is_single_pods(workload)
+            await self.workloads.write(workload, outcome.released(workload, self.millis(), requeue=requeue))
             return None
         return await self._give_up(job, workload, eviction)
 
@@ -198,7 +231,7 @@ class JobController(Controller):
         self.tell(job, "Deleted", "Deleted job: deactivation retention period expired")
         return None
 
-    async def _start(self, job: Object, workload: Object) -> None:
+    async def start(self, job: Object, workload: Object) -> None:
         try:
             started = self.integration.started(job, podsets.from_admission(workload, self.flavor))
         except FlavorMissing as error:
@@ -250,7 +283,7 @@ class JobController(Controller):
         if pending:
             self.tell(job, "UpdatedAdmissionCheck", "; ".join(pending))
 
-    def _millis(self) -> int:
+    def millis(self) -> int:
         return round(self.clock.now() * 1000)
 
 
@@ -260,6 +293,12 @@ def _marked(job: Mapping[str, Any], *, stopping: bool) -> Object:
         annotations[STOPPING] = "true"
     metadata = {key: value for key, value in job["metadata"].items() if key != "annotations"}
     return {**job, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
+
+
+def _is_single_pods(workload: Mapping[str, Any]) -> bool:
+    """It dies with its pod: queued again it would only hold what nothing can use."""
+    owners = owners_of(workload)
+    return len(owners) == 1 and owners[0].get("kind") == "Pod" and annotations_of(workload).get(IS_GROUP) != "true"
 
 
 def _prebuilt(job: Mapping[str, Any]) -> Iterable[str]:

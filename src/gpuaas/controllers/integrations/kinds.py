@@ -3,6 +3,8 @@
 from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.pods import PodController
+from gpuaas.controllers.integrations.stateful_sets import StatefulSetJobs
 
 
 def controller_for(kind: Integration) -> type[JobController]:
@@ -12,4 +14,8 @@ def controller_for(kind: Integration) -> type[JobController]:
     )
 
 
-JOB_CONTROLLERS: tuple[type[JobController], ...] = tuple(map(controller_for, JOB_KINDS))
+JOB_CONTROLLERS: tuple[type[JobController], ...] = (
+    *map(controller_for, JOB_KINDS),
+    PodController,
+    StatefulSetJobs,
+)

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from gpuaas.admission.integrations import keys, outcome, podsets
 from gpuaas.admission.integrations.integration import CannotCompose
 from gpuaas.admission.integrations.jobs import (
-    PriorityMissing,
     max_exec_time_of,
     new_workload,
     owner_reference,
     prebuilt_of,
     priority_class_of,
-    priority_of,
 )
 from gpuaas.base.errors import AlreadyExists, ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
@@ -171,7 +169,7 @@ class Matching:
             return workload
         if (ref or {}).get("name", "") == priority_class_of(job):
             return workload
-        found = self._priority(job, spec.get("podSets") or ())
+        found = self._controller.priority(job, list(spec.get("podSets") or ()))
         if (found.get("priorityClassRef"), found["priority"]) == (ref, spec.get("priority")):
             return workload
         kept = {key: value for key, value in spec.items() if key not in ("priority", "priorityClassRef")}
@@ -184,23 +182,11 @@ class Matching:
     def _composed(self, job: Object) -> Object:
         pod_sets = self._pod_sets(job)
         workload = new_workload(job, self._kind.resource, pod_sets, self._controller.config.label_keys_to_copy)
-        workload["spec"] |= self._priority(job, pod_sets)
+        workload["spec"] |= self._controller.priority(job, pod_sets)
         return workload
 
     def _pod_sets(self, job: Mapping[str, Any]) -> list[Object]:
         try:
             return podsets.sanitized(self._kind.pod_sets(job, self._controller.find))
         except CannotCompose as error:
-            raise Later(str(error)) from error
-
-    def _priority(self, job: Object, pod_sets: Any) -> Object:
-        try:
-            return priority_of(
-                job,
-                self._kind.priority_class(job),
-                pod_sets,
-                lambda name: self._controller.workload_classes.get("", name),
-                self._controller.pod_classes.all,
-            )
-        except PriorityMissing as error:
             raise Later(str(error)) from error
