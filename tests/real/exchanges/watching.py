@@ -81,9 +81,9 @@ def watch_initial_events(w: Wire) -> None:
     w.prepare("POST", path, config_map("a"))
     query = {"labelSelector": "w", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     events = w.watch(path, _nothing, **query, allowWatchBookmarks="true")
-    marks = [event for event in events if event["type"] == "BOOKMARK"]
-    annotations = [event["object"]["metadata"].get("annotations", {}) for event in marks]
-    w.note("bookmarks", marks=str(annotations), kinds=str([event["object"]["kind"] for event in marks]))
+    marks = [event["object"] for event in events if event["type"] == "BOOKMARK"]
+    ends = [mark for mark in marks if "k8s.io/initial-events-end" in mark["metadata"].get("annotations", {})]
+    w.note("the bookmark that ends the list", marks=w.normal.value([{**mark, "metadata": {}} for mark in ends]))
     w.get(path, watch="true", sendInitialEvents="true")
     w.get(path, watch="true", sendInitialEvents="true", resourceVersionMatch="Exact")
     w.get(path, watch="true", sendInitialEvents="maybe", timeoutSeconds=1)
