@@ -19,7 +19,9 @@ from gpuaas.apiserver.http import Listener, listen
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
+from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home, Running
+from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock, SystemClock
@@ -41,6 +43,7 @@ class Settings:
     port: int = 0  # 0: the one of the last run if it is free, else any
     names: tuple[str, ...] = field(default=())  # more names and addresses for the certificate
     fsync: bool = True
+    fleet: Fleet | None = None  # None: one node, this machine
 
 
 class ControlPlane:
@@ -127,9 +130,12 @@ class ControlPlane:
         for each in made:
             if isinstance(each, KueueCore):
                 mount_visibility(parts.cluster, each)
+        made += executors(parts, deps, self.settings.fleet, self.home.path)
         controllers = Controllers(deps, made)
         await controllers.start()
         self._stack.push_async_callback(controllers.stop)
+        if self.settings.fleet is not None:
+            await furnish(parts, deps, self.settings.fleet)
 
     def _write_kubeconfig(self) -> None:
         first = self.settings.clusters[0]

@@ -8,10 +8,14 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from gpuaas.assembly.home import Home, Running
+
+if TYPE_CHECKING:
+    from gpuaas.assembly.fleet import Fleet
 
 _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
@@ -26,9 +30,21 @@ _STOP_LIMIT = 30.0
 @click.option("--san", "names", multiple=True, help="A name or address others use for this machine; repeatable.")
 @click.option("--cluster", "clusters", multiple=True, help="A cluster to serve; repeatable.  [default: local]")
 @click.option(
+    "--fleet",
+    help="Clusters and simulated nodes: a built-in fleet (demo), a file, or none.  [default: the last one]",
+)
+@click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
-def up(detach: bool, port: int, host: str, names: tuple[str, ...], clusters: tuple[str, ...], fsync: bool) -> None:
+def up(
+    detach: bool,
+    port: int,
+    host: str,
+    names: tuple[str, ...],
+    clusters: tuple[str, ...],
+    fleet: str | None,
+    fsync: bool,
+) -> None:
     """Start the control plane, in the foreground unless detached."""
     for name in clusters:
         _check_cluster_name(name)
@@ -37,11 +53,39 @@ def up(detach: bool, port: int, host: str, names: tuple[str, ...], clusters: tup
     if running is not None:
         click.echo(f"gpuaas already runs here: pid {running.pid}, {running.url} (home {home.path})")
         return
-    started = Started(port, host, names, clusters or tuple(home.known_clusters()) or ("local",), fsync)
+    named = _chosen_fleet(home, fleet)
+    known = clusters or named or tuple(home.known_clusters()) or ("local",)
+    started = Started(port, host, names, known, fsync)
     if detach:
         _detach(home, started)
     else:
         _foreground(home, started)
+
+
+def _chosen_fleet(home: Home, fleet: str | None) -> tuple[str, ...]:
+    """Keeps the fleet in the home, so that the next start has it too; the names of its clusters."""
+    from gpuaas.assembly.fleet import FleetError, fleet_text, read_fleet
+
+    kept = home.path / "fleet.yaml"
+    if fleet == "none":
+        kept.unlink(missing_ok=True)
+        return ()
+    try:
+        if fleet is not None:
+            text = fleet_text(fleet)
+            read_fleet(text)
+            home.make()
+            kept.write_text(text)
+        return tuple(one.name for one in read_fleet(kept.read_text()).clusters) if kept.exists() else ()
+    except FleetError as error:
+        raise click.BadParameter(str(error), param_hint="--fleet") from None
+
+
+def _kept_fleet(home: Home) -> "Fleet | None":
+    from gpuaas.assembly.fleet import read_fleet
+
+    kept = home.path / "fleet.yaml"
+    return read_fleet(kept.read_text()) if kept.exists() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +126,8 @@ def _foreground(home: Home, started: Started) -> None:
     from gpuaas.store import StoreError
 
     configure()
-    settings = Settings(started.clusters, started.host, started.port, started.names, started.fsync)
+    fleet = _kept_fleet(home)
+    settings = Settings(started.clusters, started.host, started.port, started.names, started.fsync, fleet)
 
     def ready(plane: ControlPlane) -> None:
         started.save(home)

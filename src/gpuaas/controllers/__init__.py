@@ -19,6 +19,12 @@ from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.controllers.namespaces import NamespaceController
+from gpuaas.controllers.node_lifecycle import (
+    NodeLifecycleController,
+    PodGarbageCollector,
+    TaintEvictionController,
+)
+from gpuaas.controllers.pod_scheduler import PodScheduler
 from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
@@ -51,9 +57,15 @@ WORKLOADS: tuple[type[Controller], ...] = (
     EndpointSliceController,
     EndpointsController,
 )
+NODES: tuple[type[Controller], ...] = (
+    PodScheduler,
+    NodeLifecycleController,
+    TaintEvictionController,
+    PodGarbageCollector,
+)
 KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses, *JOB_CONTROLLERS)
 
 
 def all_controllers(deps: Deps, names: Container[str] | None = None) -> list[Controller]:
     """Every controller, or only those of the given names."""
-    return [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *KUEUE) if names is None or kind.name in names]
+    return [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *KUEUE) if names is None or kind.name in names]

@@ -4,7 +4,7 @@
 used is always the sum over the pods it lists; a pod is on one node at most. Decisions are in `place`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from gpuaas.devices.amounts import PODS, Amounts, allocatable_of, requests_of
 View = Mapping[str, Any]
 _FINISHED = ("Succeeded", "Failed")
 _DEFAULT_PODS = 110
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,6 +29,7 @@ class Ask:
     priority: int
     owner: str
     ports: frozenset[tuple[str, str, int]]
+    shuns: bool  # has a required anti-affinity, which also keeps later pods away
     leaving: bool
     since: str  # when it started, or was made
 
@@ -53,6 +55,7 @@ def read_pod(pod: View) -> Ask:
         priority=spec.get("priority") or 0,
         owner=owners[0] if owners else "",
         ports=_host_ports(spec),
+        shuns=bool(((spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)),
         leaving=bool(metadata.get("deletionTimestamp")),
         since=status.get("startTime") or metadata.get("creationTimestamp") or "",
     )
@@ -92,17 +95,19 @@ class Place:
 class Book:
     def __init__(self) -> None:
         self._places: dict[str, Place] = {}
+        self._order: list[Place] | None = None  # the known ones by name, made when asked for
         self._where: dict[str, str] = {}  # uid of a pod -> node
+        self.shunning = 0  # how many pods have a required anti-affinity
         self.namespaces: dict[str, Mapping[str, str]] = {}  # their labels, for affinity across namespaces
 
     def __len__(self) -> int:
-        return sum(place.known for place in self._places.values())
+        return len(self.places())
 
-    def places(self) -> Iterator[Place]:
+    def places(self) -> Sequence[Place]:
         """The nodes that exist, in the order of their names."""
-        for name in sorted(self._places):
-            if self._places[name].known:
-                yield self._places[name]
+        if self._order is None:
+            self._order = [self._places[name] for name in sorted(self._places) if self._places[name].known]
+        return self._order
 
     def place(self, name: str) -> Place | None:
         found = self._places.get(name)
@@ -115,13 +120,14 @@ class Book:
         place.taints = spec.get("taints") or ()
         place.unschedulable = bool(spec.get("unschedulable"))
         place.allocatable = allocatable_of(node)
-        place.known = True
+        if not place.known:
+            place.known, self._order = True, None
 
     def drop_node(self, name: str) -> None:
         place = self._places.get(name)
         if place is None:
             return
-        place.known = False
+        place.known, self._order = False, None
         self._tidy(place)
 
     def put_pod(self, pod: View) -> None:
@@ -134,11 +140,13 @@ class Book:
     def assume(self, ask: Ask, node: str) -> None:
         self.drop_pod(ask.uid)
         self._at(node).add(ask)
+        self.shunning += ask.shuns
         self._where[ask.uid] = node
 
     def drop_pod(self, uid: str) -> None:
         node = self._where.pop(uid, None)
         if node is not None:
+            self.shunning -= self._places[node].pods[uid].shuns
             self._places[node].remove(uid)
             self._tidy(self._places[node])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.selectors import LabelSelector, Requirement, from_label_selector
-from gpuaas.devices.book import Ask, Book, Place
+from gpuaas.devices.book import REQUIRED, Ask, Book, Place
 from gpuaas.devices.constraints import selects, untolerated
 
 View = Mapping[str, Any]
@@ -19,7 +19,6 @@ NOT_BESIDE = "node(s) didn't match pod affinity rules"
 NOT_APART = "node(s) didn't match pod anti-affinity rules"
 UNWANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NOTHING = LabelSelector((Requirement("", "in", ()),))
 
@@ -37,15 +36,15 @@ class Neighbourhood:
         self._ask = ask
         self._book = book
         affinity = ask.spec.get("affinity") or {}
-        self._near = [_Term(term, ask) for term in (affinity.get("podAffinity") or {}).get(_REQUIRED) or ()]
-        self._far = [_Term(term, ask) for term in (affinity.get("podAntiAffinity") or {}).get(_REQUIRED) or ()]
+        self._near = [_Term(term, ask) for term in (affinity.get("podAffinity") or {}).get(REQUIRED) or ()]
+        self._far = [_Term(term, ask) for term in (affinity.get("podAntiAffinity") or {}).get(REQUIRED) or ()]
         self._spread = [_Spread(one, ask) for one in ask.spec.get("topologySpreadConstraints") or ()]
-        places = list(book.places())
+        places = book.places()
         for term in (*self._near, *self._far):
             term.count(places, book.namespaces)
         for spread in self._spread:
             spread.count(places)
-        self._shunned = _shunned(ask, places, book.namespaces)
+        self._shunned = _shunned(ask, places, book.namespaces) if book.shunning else set()
         self._first = bool(self._near) and not any(term.domains for term in self._near)
 
     def refusal(self, place: Place) -> tuple[str, bool] | None:
@@ -158,8 +157,8 @@ def _shunned(ask: Ask, places: Sequence[Place], namespaces: Mapping[str, Mapping
     """The domains in which a pod that is already there does not want this one."""
     found: set[tuple[str, str]] = set()
     for place in places:
-        for other in place.pods.values():
-            terms = ((other.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(_REQUIRED) or ()
+        for other in (one for one in place.pods.values() if one.shuns):
+            terms = ((other.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED) or ()
             for one in terms:
                 term = _Term(one, other)
                 if term.domain(place) and term.matches(ask, namespaces):

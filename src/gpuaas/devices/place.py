@@ -54,13 +54,7 @@ def place(ask: Ask, book: Book) -> Placed | Unplaced:
 
 def _neighbourhood(ask: Ask, book: Book) -> Neighbourhood | None:
     """None where neither this pod nor one already there says anything about others: then there is nothing to count."""
-    if concerns_others(ask.spec):
-        return Neighbourhood(ask, book)
-    for one in book.places():
-        for other in one.pods.values():
-            if (other.spec.get("affinity") or {}).get("podAntiAffinity"):
-                return Neighbourhood(ask, book)
-    return None
+    return Neighbourhood(ask, book) if book.shunning or concerns_others(ask.spec) else None
 
 
 def _message(ask: Ask, refusals: Mapping[str, Refusal], eviction: Eviction | None) -> str:

@@ -230,6 +230,8 @@ class FakeCluster:
         dry_run: bool = False,
     ) -> Object:
         await self._arrive("create", resource)
+        if subresource:
+            return self._post(resource, name, namespace, subresource, obj)
         metadata = dict(obj["metadata"])
         if not metadata.get("name"):
             metadata["name"] = metadata["generateName"] + self.ids.suffix()
@@ -242,6 +244,22 @@ class FakeCluster:
             return new
         self._note("create", resource, namespace, metadata["name"])
         return self._add(resource, new, namespace)
+
+    def _post(self, resource: Resource, name: str, namespace: str, subresource: str, obj: Object) -> Object:
+        old = self.read(resource, name, namespace)
+        match subresource:
+            case "binding" if not old["spec"].get("nodeName") and not old["metadata"].get("deletionTimestamp"):
+                self._note("create binding", resource, namespace, name)
+                others = [one for one in old.get("status", {}).get("conditions", ()) if one["type"] != "PodScheduled"]
+                conditions = [*others, {"type": "PodScheduled", "status": "True"}]
+                status = {**old.get("status", {}), "conditions": conditions}
+                bound = {**old["spec"], "nodeName": obj["target"]["name"]}
+                self._store(resource, {**old, "spec": bound, "status": status}, old)
+            case "eviction":
+                self._begin_deletion(resource, old, None, None)
+            case _:
+                raise self._stale(resource, old)
+        return {"kind": "Status", "status": "Success"}
 
     async def update(
         self,

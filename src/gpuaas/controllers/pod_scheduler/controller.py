@@ -1,0 +1,212 @@
+"""The loop of the scheduler: pods without a node, the most important first, are placed, bound, or told why not.
+
+The book of nodes is kept from the news; a pod is written into it when it is decided, before its binding is
+acknowledged, so that no room is given away twice. A binding that fails takes it out again. What found no place is tried
+again when a node changes or a pod leaves, not before: nothing else can help it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpuaas.base.errors import ApiError, Conflict, NotFound
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import NAMESPACES, NODES, PODS
+from gpuaas.controllers.pod_scheduler import conditions
+from gpuaas.devices.book import Ask, Book, read_pod
+from gpuaas.devices.neighbours import concerns_others
+from gpuaas.devices.place import Placed, Unplaced, place
+from gpuaas.devices.preempt import Eviction
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
+from gpuaas.runtime.pods import is_finished
+
+SCHEDULER = "default-scheduler"
+_PASS = "pass"  # the only key: one pass looks at everybody
+_AT_ONCE = 128  # bindings in flight; the store commits what comes together together
+
+
+class PodScheduler(Controller):
+    name = SCHEDULER
+    component = SCHEDULER
+
+    def __init__(self, deps: Deps) -> None:
+        super().__init__(deps)
+        self.book = Book()
+        self._waiting: dict[Key, Object] = {}
+        self._untried: set[Key] = set()
+        self._sociable: set[Key] = set()  # those of them to whom it matters where other pods are
+        self._room_changed = False
+        self._binding: dict[str, Object] = {}  # by uid, until the news show the node
+        for resource, changed in ((NAMESPACES, self._namespace), (NODES, self._node), (PODS, self._pod)):
+            self.follow(deps.informers.of(resource), _nobody).subscribe(changed)
+
+    # News
+
+    def _namespace(self, old: Object | None, new: Object | None) -> None:
+        if new is not None:
+            self.book.namespaces[new["metadata"]["name"]] = labels_of(new)
+        elif old is not None:
+            self.book.namespaces.pop(old["metadata"]["name"], None)
+
+    def _node(self, old: Object | None, new: Object | None) -> None:
+        if new is not None and old is not None and _offer(old) == _offer(new):
+            return
+        if new is not None:
+            self.book.put_node(new)
+        elif old is not None:
+            self.book.drop_node(old["metadata"]["name"])
+        self._make_room()
+
+    def _pod(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            if old is not None:
+                self._gone(old)
+            return
+        if new["spec"].get("nodeName"):
+            self._binding.pop(uid_of(new), None)
+            self._drop(key_of(new))
+            held = self.book.where(uid_of(new)) != "" and is_finished(new)
+            self.book.put_pod(new)
+            if held or (self._sociable and (old is None or _may_attract(old, new))):
+                self._make_room()
+        elif _is_ours(new):
+            self._want(key_of(new), old, new)
+        else:
+            self._drop(key_of(new))
+
+    def _gone(self, pod: Object) -> None:
+        self._binding.pop(uid_of(pod), None)
+        self._drop(key_of(pod))
+        if self.book.where(uid_of(pod)):
+            self.book.drop_pod(uid_of(pod))
+            self._make_room()
+
+    def _want(self, key: Key, old: Object | None, new: Object) -> None:
+        known = key in self._waiting
+        self._waiting[key] = new
+        if concerns_others(new["spec"]):
+            self._sociable.add(key)
+        if not known or old is None or old["spec"] != new["spec"] or labels_of(old) != labels_of(new):
+            self._untried.add(key)
+            self.queue.add(_PASS)
+
+    def _drop(self, key: Key) -> None:
+        self._waiting.pop(key, None)
+        self._untried.discard(key)
+        self._sociable.discard(key)
+
+    def _make_room(self) -> None:
+        if self._waiting:
+            self._room_changed = True
+            self.queue.add(_PASS)
+
+    # The pass
+
+    async def reconcile(self, key: Any) -> Requeue | None:
+        keys: Iterable[Key] = list(self._waiting) if self._room_changed else list(self._untried)
+        self._room_changed = False
+        self._untried.clear()
+        pods = [self._waiting[one] for one in keys if uid_of(self._waiting[one]) not in self._binding]
+        pods.sort(key=lambda pod: (-(pod["spec"].get("priority") or 0), pod["metadata"].get("creationTimestamp", "")))
+        work: list[Any] = []
+        failed: dict[bytes, Unplaced] = {}
+        for pod in pods:
+            work.append(self._decide(pod, failed))
+            if len(work) == _AT_ONCE:
+                await asyncio.gather(*work)
+                work.clear()
+        await asyncio.gather(*work)
+        return None
+
+    def _decide(self, pod: Object, failed: dict[bytes, Unplaced]) -> Any:
+        """The decision is made here and now; what is returned only writes it down."""
+        ask = read_pod(pod)
+        shape = conditions.shape_of(ask)
+        verdict = failed.get(shape) or place(ask, self.book)
+        if isinstance(verdict, Placed):
+            self.book.assume(ask, verdict.node)
+            self._binding[ask.uid] = pod
+            return self._bind(pod, ask, verdict.node)
+        if verdict.eviction is None:
+            failed[shape] = verdict  # pods of one shape fail alike, and bindings in between only take room away
+        return self._tell(pod, verdict)
+
+    async def _bind(self, pod: Object, ask: Ask, node: str) -> None:
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": ask.name, "namespace": ask.namespace, "uid": ask.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self.client.create(
+                PODS, binding, ask.namespace, name=ask.name, subresource="binding", field_manager=SCHEDULER
+            )
+        except (ApiError, OSError) as error:
+            if self._binding.pop(ask.uid, None) is not None:
+                self.book.drop_pod(ask.uid)
+                if not isinstance(error, NotFound):
+                    self._untried.add(key_of(pod))
+                    self.queue.add_rate_limited(_PASS)
+            return
+        self.recorder.event(
+            PODS, pod, NORMAL, "Scheduled", f"Successfully assigned {ask.namespace}/{ask.name} to {node}"
+        )
+
+    async def _tell(self, pod: Object, verdict: Unplaced) -> None:
+        nominated = ""
+        if verdict.eviction is not None:
+            nominated = verdict.eviction.node
+            await self._evict(pod, verdict.eviction)
+        status = conditions.unscheduled(pod, verdict.message, nominated, self.clock.now())
+        if status is None:
+            return
+        self.recorder.event(PODS, pod, WARNING, "FailedScheduling", verdict.message)
+        metadata = pod["metadata"]
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+        try:
+            await self.client.patch(
+                PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=SCHEDULER
+            )
+        except (Conflict, NotFound):
+            return  # it has changed: its news bring it here again
+
+    async def _evict(self, pod: Object, eviction: Eviction) -> None:
+        """Pods of lower priority make room; those already leaving are waited for."""
+        for victim in eviction.victims:
+            known = self.informers.of(PODS).get(victim.namespace, victim.name)
+            if known is None or victim.leaving:
+                continue
+            patch = {"status": conditions.disrupted(known, self.clock.now())}
+            try:
+                await self.client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
+                await self.client.delete(PODS, victim.name, victim.namespace, uid=victim.uid)
+            except (Conflict, NotFound):
+                continue
+            message = f"Preempted by pod {uid_of(pod)} on node {eviction.node}"
+            self.recorder.event(PODS, known, NORMAL, "Preempted", message)
+
+
+def _nobody(_: Mapping[str, Any]) -> Sequence[Any]:
+    """News are read by the handlers above; they queue nothing by themselves."""
+    return ()
+
+
+def _offer(node: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What of a node matters to placing pods; heartbeats do not."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    return labels_of(node), spec.get("taints"), spec.get("unschedulable"), status.get("allocatable")
+
+
+def _is_ours(pod: Mapping[str, Any]) -> bool:
+    spec = pod["spec"]
+    if is_deleting(pod) or is_finished(pod) or spec.get("schedulingGates"):
+        return False
+    return (spec.get("schedulerName") or SCHEDULER) == SCHEDULER
+
+
+def _may_attract(old: Object, new: Object) -> bool:
+    """A pod that was just placed, or got other labels, may be the neighbour somebody waits for."""
+    return not old["spec"].get("nodeName") or labels_of(old) != labels_of(new)

@@ -1,0 +1,102 @@
+"""Registers nodes and keeps saying that they are alive: a Node object and a Lease in kube-node-lease each.
+
+A node with the annotation gpuaas.dev/lost falls silent until the annotation goes; what others make of the silence
+(taints, eviction) is the node lifecycle controller's. Nodes this keeper made earlier and no longer has are removed.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpuaas.base.clock import rfc3339_micro
+from gpuaas.base.errors import AlreadyExists, NotFound
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import LEASES, NODES
+from gpuaas.executors.annotations import is_lost
+from gpuaas.executors.nodes import EXECUTOR, NodeSpec, conditions, is_ready, labels_of, node_object
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.metadata import labels_of as labels_on
+
+NAMESPACE = "kube-node-lease"
+DURATION = 40
+EVERY = 10.0
+MANAGER = "kubelet"
+
+
+class NodeKeeper(Controller):
+    workers = 4
+
+    def __init__(self, deps: Deps, specs: Sequence[NodeSpec], executor: str) -> None:
+        self.name = f"{executor}-nodes"
+        super().__init__(deps)
+        self._executor = executor
+        self._specs = {spec.name: spec for spec in specs}
+        self._nodes = self.follow(deps.informers.of(NODES), self._known)
+
+    def _known(self, node: Mapping[str, Any]) -> Iterable[str]:
+        name = node["metadata"]["name"]
+        return (name,) if name in self._specs else ()
+
+    async def run(self) -> None:
+        await self._nodes.synced()
+        for node in self._nodes.all():
+            name = node["metadata"]["name"]
+            if labels_on(node).get(EXECUTOR) == self._executor and name not in self._specs:
+                await self._remove(name)
+        await asyncio.gather(*(self._register(spec) for spec in self._specs.values()))
+        for name in self._specs:
+            self.queue.add(name)
+        await super().run()
+
+    async def reconcile(self, key: str) -> Requeue | None:
+        node = self._nodes.get("", key)
+        if node is None:
+            return None  # somebody deleted it: it stays away until the next start, as with a real kubelet
+        if is_lost(node):
+            return None
+        await self._renew(node)
+        if not is_ready(node):
+            status = {"conditions": conditions(self.clock.now())}
+            await self.client.patch(NODES, key, {"status": status}, subresource="status", field_manager=MANAGER)
+        return Requeue(EVERY)
+
+    async def _register(self, spec: NodeSpec) -> None:
+        wanted = node_object(spec, self.clock.now())
+        known = self._nodes.get("", spec.name)
+        if known is None:
+            try:
+                await self.client.create(NODES, wanted, field_manager=MANAGER)
+            except AlreadyExists:
+                pass
+            else:
+                return
+        await self.client.patch(NODES, spec.name, {"metadata": {"labels": labels_of(spec)}}, field_manager=MANAGER)
+        await self.client.patch(
+            NODES, spec.name, {"status": wanted["status"]}, subresource="status", field_manager=MANAGER
+        )
+
+    async def _remove(self, name: str) -> None:
+        for resource, namespace in ((NODES, ""), (LEASES, NAMESPACE)):
+            try:
+                await self.client.delete(resource, name, namespace)
+            except NotFound:
+                continue
+
+    async def _renew(self, node: Object) -> None:
+        name = node["metadata"]["name"]
+        spec = {
+            "holderIdentity": name,
+            "leaseDurationSeconds": DURATION,
+            "renewTime": rfc3339_micro(self.clock.now()),
+        }
+        try:
+            await self.client.patch(LEASES, name, {"spec": spec}, NAMESPACE, field_manager=MANAGER)
+        except NotFound:
+            owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+            lease = {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]},
+                "spec": spec,
+            }
+            await self.client.create(LEASES, lease, NAMESPACE, field_manager=MANAGER)

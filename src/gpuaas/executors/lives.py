@@ -1,0 +1,88 @@
+"""The life of a simulated pod as numbers: how long it takes to start, what each container writes, when and how it ends.
+
+Made from the pod (and its job's annotations) alone, so that a control plane that comes back finds the same life again
+and nothing about it has to be stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuaas.executors import annotations as wishes
+from gpuaas.executors.script import Script, read_script
+
+START = 0.1  # seconds from bound to running where nobody says otherwise
+STOP = 0.02
+UNKNOWN_WORK = 5.0  # how long a job runs of which nothing is known
+_STEPS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLife:
+    name: str
+    script: Script
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    start: float
+    stop: float
+    containers: tuple[ContainerLife, ...]
+    no_image: bool = False
+    ending: str = ""  # a reason other than Error or Completed
+
+    @property
+    def seconds(self) -> float | None:
+        """Until the last container has ended; None for ever."""
+        spans = [one.script.seconds for one in self.containers]
+        return None if None in spans else max((span for span in spans if span is not None), default=0.0)
+
+    @property
+    def exit_code(self) -> int:
+        return next((one.script.exit_code for one in self.containers if one.script.exit_code), 0)
+
+    def of(self, container: str) -> Script:
+        return next((one.script for one in self.containers if one.name == container), Script())
+
+
+def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0) -> Life:
+    """`said` are the annotations of the pod over those of its owners."""
+    start, stop = wishes.seconds(said, wishes.START_SECONDS), wishes.seconds(said, wishes.STOP_SECONDS)
+    spec = pod["spec"]
+    return Life(
+        start=(START if start is None else start) / speed,
+        stop=(STOP if stop is None else stop) / speed,
+        containers=tuple(
+            ContainerLife(one["name"], _faster(_script(one, spec, said), speed)) for one in spec["containers"]
+        ),
+        no_image=said.get(wishes.FAIL) == wishes.NO_IMAGE,
+        ending=wishes.OUT_OF_MEMORY if said.get(wishes.FAIL) == wishes.OUT_OF_MEMORY else "",
+    )
+
+
+def _script(container: Mapping[str, Any], spec: Mapping[str, Any], said: Mapping[str, str]) -> Script:
+    script = read_script(container)
+    asked, code = wishes.seconds(said, wishes.RUN_SECONDS), wishes.exit_code(said)
+    seconds = script.seconds
+    if asked is not None:
+        seconds = asked
+    elif not script.understood and not script.seconds:
+        # A server runs until it is told to end; work of unknown length ends some time.
+        seconds = None if spec.get("restartPolicy", "Always") == "Always" else UNKNOWN_WORK
+    lines = script.lines
+    if not script.understood and seconds:
+        lines = (*lines, *_progress(seconds))
+    kept = tuple(line for line in lines if seconds is None or line[0] <= seconds)
+    return Script(kept, seconds, script.exit_code if code is None else code, script.understood)
+
+
+def _progress(seconds: float) -> list[tuple[float, str]]:
+    return [(seconds * step / _STEPS, f"(simulated) step {step}/{_STEPS}") for step in range(1, _STEPS + 1)]
+
+
+def _faster(script: Script, speed: float) -> Script:
+    if speed == 1.0:
+        return script
+    lines = tuple((offset / speed, text) for offset, text in script.lines)
+    seconds = None if script.seconds is None else script.seconds / speed
+    return Script(lines, seconds, script.exit_code, script.understood)

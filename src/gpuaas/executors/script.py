@@ -1,0 +1,120 @@
+"""What a container's command would do in time, as far as it can be seen from outside: its echoes, sleeps and exit.
+
+Only the plainest shell is understood (echo, printf, sleep, exit, true, false; one after the other). What loops runs for
+ever, what is not understood takes no time but leaves a line in the log. Nothing is executed.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SLEEP = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_LOOPS = re.compile(r"\b(while|until|for)\b|\btail\s+-f\b")
+_SHELLS = frozenset({"sh", "bash", "ash", "dash"})
+_END = re.compile(r"[;\n]|&&|\|\|")
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """`seconds` is None where it never ends by itself; `lines` come so many seconds after the start."""
+
+    lines: tuple[tuple[float, str], ...] = ()
+    seconds: float | None = 0.0
+    exit_code: int = 0
+    understood: bool = True  # False: it does something whose duration nobody can know
+
+
+def read_script(container: Mapping[str, Any]) -> Script:
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if not words:
+        return Script(understood=False)
+    text = _shell_text(words)
+    if text is None:
+        return _run([list(words)])
+    if _LOOPS.search(text):
+        return Script(lines=_run(_statements(text)).lines[:1], seconds=None)
+    return _run(_statements(text))
+
+
+def _shell_text(words: Sequence[str]) -> str | None:
+    """The script of `sh -c SCRIPT`; None for a plain command."""
+    if words[0].rsplit("/", 1)[-1] not in _SHELLS:
+        return None
+    for position, word in enumerate(words[1:], 1):
+        if word.startswith("-") and word.endswith("c"):
+            return words[position + 1] if position + 1 < len(words) else ""
+    return None
+
+
+def _statements(text: str) -> list[list[str]]:
+    found = []
+    for part in _split(text):
+        try:
+            words = shlex.split(part, comments=True)
+        except ValueError:
+            words = part.split()
+        if words:
+            found.append(words)
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """At `;`, newlines, `&&` and `||`, but not inside quotes."""
+    parts, current, quote, position = [], "", "", 0
+    while position < len(text):
+        char = text[position]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'":
+            quote = char
+        elif end := _END.match(text, position):
+            parts.append(current)
+            current, position = "", end.end()
+            continue
+        current += char
+        position += 1
+    return [*parts, current]
+
+
+def _run(statements: Sequence[Sequence[str]]) -> Script:
+    now, code, understood = 0.0, 0, True
+    lines: list[tuple[float, str]] = []
+    for words in statements:
+        match words[0].rsplit("/", 1)[-1], list(words[1:]):
+            case "sleep", arguments:
+                pause = _pause(arguments)
+                if pause is None:
+                    return Script(tuple(lines), None)
+                now, code = now + pause, 0
+            case "echo", arguments:
+                lines.append((now, " ".join(one for one in arguments if one not in ("-n", "-e"))))
+                code = 0
+            case "printf", [form, *_]:
+                lines += [(now, line) for line in form.replace("\\n", "\n").splitlines()]
+            case "exit", arguments:
+                return Script(tuple(lines), now, _code(arguments, code), understood)
+            case "true" | ":" | "set" | "cd" | "export", _:
+                code = 0
+            case "false", _:
+                code = 1
+            case _:
+                lines.append((now, f"(simulated) {' '.join(words)}"))
+                code, understood = 0, False
+    return Script(tuple(lines), now, code, understood)
+
+
+def _pause(arguments: Sequence[str]) -> float | None:
+    total = 0.0
+    for word in arguments:
+        if word in ("infinity", "inf"):
+            return None
+        found = _SLEEP.fullmatch(word)
+        total += float(found[1]) * _UNITS[found[2]] if found else 0.0
+    return total
+
+
+def _code(arguments: Sequence[str], last: int) -> int:
+    return int(arguments[0]) & 0xFF if arguments and arguments[0].isdigit() else last

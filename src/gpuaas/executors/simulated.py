@@ -1,0 +1,224 @@
+"""The kubelet of simulated nodes: pods that are bound there start, run, write and end, in time and on paper only.
+
+Level-triggered like any controller: what a pod should look like now follows from the pod, the clock and its life
+(`lives`). The moment a container started is kept to the fraction of a second while the process lives, and to the
+second, from the status, after a restart. A lost node does nothing at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuaas.base.clock import parse_rfc3339
+from gpuaas.base.errors import NotFound
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import NODES, PODS
+from gpuaas.executors import statuses
+from gpuaas.executors.addresses import Addresses
+from gpuaas.executors.annotations import NO_IMAGE, is_lost
+from gpuaas.executors.lives import Life, life_of
+from gpuaas.executors.nodes import NodeSpec
+from gpuaas.executors.owners import Owners
+from gpuaas.executors.statuses import Ending
+from gpuaas.runtime.backoff import Backoff
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
+from gpuaas.runtime.pods import is_finished, phase_of
+from gpuaas.runtime.writes import merge_diff
+
+ON_NODE = "node"  # index of pods
+_MANAGER = "kubelet"
+_RESTARTS = Backoff(first=10.0, limit=300.0)
+
+
+@dataclass(slots=True)
+class Run:
+    """One pod on its node, as the kubelet remembers it."""
+
+    life: Life
+    accepted: float
+    started: float | None = None  # the containers run since then
+    restarts: int = 0
+    resting: float | None = None  # until then
+    stopping: float | None = None
+
+
+class SimulatedKubelet(Controller):
+    name = "simulated-kubelet"
+    component = "kubelet"
+    workers = 16
+
+    def __init__(self, deps: Deps, specs: Sequence[NodeSpec], speed: float = 1.0) -> None:
+        super().__init__(deps)
+        self._hosts = {spec.name: spec.address for spec in specs}
+        self._speed = speed
+        self._owners = Owners(deps.client, deps.discovery)
+        self._runs: dict[str, Run] = {}
+        pods = deps.informers.of(PODS)
+        pods.add_index(ON_NODE, _node_of)
+        self._pods = self.follow(pods, self._ours)
+        self._nodes = self.follow(deps.informers.of(NODES), self._on_node)
+        self._addresses = Addresses()
+        pods.subscribe(self._addresses.follow)
+        pods.subscribe(self._forget)
+
+    def _forget(self, old: Object | None, new: Object | None) -> None:
+        if new is None and old is not None:
+            self._runs.pop(uid_of(old), None)
+
+    def _ours(self, pod: Mapping[str, Any]) -> Iterable[Key]:
+        return (key_of(pod),) if pod["spec"].get("nodeName") in self._hosts else ()
+
+    def _on_node(self, node: Mapping[str, Any]) -> Iterable[Key]:
+        """A node that is lost or found again concerns all its pods."""
+        name = node["metadata"]["name"]
+        return [key_of(pod) for pod in self._pods.indexed(ON_NODE, name)] if name in self._hosts else ()
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        pod = self._pods.get(*key)
+        if pod is None:
+            return None
+        node = self._nodes.get("", pod["spec"]["nodeName"])
+        if node is None or is_lost(node):
+            return None
+        if is_finished(pod):
+            if is_deleting(pod):
+                await self._remove(pod)
+            return None
+        run = self._runs.get(uid_of(pod)) or await self._begin(pod)
+        if is_deleting(pod):
+            return await self._stop(pod, run)
+        if run.started is None:
+            return await self._start(pod, run)
+        return await self._go_on(pod, run)
+
+    async def _begin(self, pod: Object) -> Run:
+        """Take the pod on, or, after a restart of ours, up again."""
+        life = life_of(pod, await self._owners.wishes(pod), self._speed)
+        run = Run(life, self.clock.now())
+        for one in (pod.get("status") or {}).get("containerStatuses") or ():
+            run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
+            running = (one.get("state") or {}).get("running")
+            if running:
+                run.started = parse_rfc3339(running["startedAt"])
+        self._runs[uid_of(pod)] = run
+        return run
+
+    async def _start(self, pod: Object, run: Run) -> Requeue | None:
+        now, host = self.clock.now(), self._host(pod)
+        if run.life.no_image:
+            image = pod["spec"]["containers"][0].get("image", "")
+            message = f'Back-off pulling image "{image}"'
+            if await self._write(pod, statuses.creating(pod, host, now, NO_IMAGE, message)):
+                self.recorder.event(PODS, pod, WARNING, "BackOff", message)
+            return None
+        begins = run.resting if run.resting is not None else run.accepted + run.life.start
+        if now < begins:
+            if run.resting is None:
+                await self._write(pod, statuses.creating(pod, host, now))
+            return Requeue(begins - now)
+        run.started, run.resting = now, None
+        address = (pod.get("status") or {}).get("podIP") or self._addresses.take(uid_of(pod))
+        await self._write(pod, statuses.running(pod, host, address, now, run.restarts))
+        self._tell_start(pod)
+        return Requeue(run.life.seconds) if run.life.seconds is not None else None
+
+    def _tell_start(self, pod: Object) -> None:
+        for one in pod["spec"]["containers"]:
+            image = one.get("image", "")
+            self.recorder.event(PODS, pod, NORMAL, "Pulled", f'Container image "{image}" already present on machine')
+            self.recorder.event(PODS, pod, NORMAL, "Created", "Container created")
+            self.recorder.event(PODS, pod, NORMAL, "Started", "Container started")
+
+    async def _go_on(self, pod: Object, run: Run) -> Requeue | None:
+        assert run.started is not None
+        if phase_of(pod) == "Pending":  # the write that said it runs was lost
+            address = self._addresses.take(uid_of(pod))
+            await self._write(pod, statuses.running(pod, self._host(pod), address, run.started, run.restarts))
+        seconds = run.life.seconds
+        if seconds is None:
+            return None
+        left = run.started + seconds - self.clock.now()
+        if left > 0:
+            return Requeue(left)
+        if self._starts_again(pod, run):
+            return await self._rest(pod, run)
+        endings = {one.name: self._ending(run, one.script.exit_code, one.script.seconds) for one in run.life.containers}
+        await self._end(pod, endings)
+        return None
+
+    def _starts_again(self, pod: Object, run: Run) -> bool:
+        match pod["spec"].get("restartPolicy", "Always"):
+            case "Always":
+                return True
+            case "OnFailure":
+                return run.life.exit_code != 0
+            case _:
+                return False
+
+    async def _rest(self, pod: Object, run: Run) -> Requeue:
+        now = self.clock.now()
+        pause = _RESTARTS.delay(run.restarts) / self._speed
+        ending = self._ending(run, run.life.exit_code, run.life.seconds)
+        run.restarts += 1
+        run.started, run.resting = None, now + pause
+        await self._write(pod, statuses.resting(pod, self._host(pod), now, ending, run.restarts, pause))
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        for one in pod["spec"]["containers"]:
+            words = f"Back-off restarting failed container {one['name']} in pod {name}_{namespace}({uid_of(pod)})"
+            self.recorder.event(PODS, pod, WARNING, "BackOff", words)
+        return Requeue(pause)
+
+    async def _stop(self, pod: Object, run: Run) -> Requeue | None:
+        """Deleted: the containers are told to end and given the grace period for it."""
+        now = self.clock.now()
+        if run.stopping is None:
+            grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+            run.stopping = now + min(run.life.stop, grace)
+            if run.started is not None:
+                for one in pod["spec"]["containers"]:
+                    self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {one['name']}")
+        if now < run.stopping:
+            return Requeue(run.stopping - now)
+        if run.started is not None:
+            ending = self._ending(run, 143, now - run.started)
+            await self._end(pod, {one.name: ending for one in run.life.containers})
+        await self._remove(pod)
+        return None
+
+    def _ending(self, run: Run, code: int, seconds: float | None) -> Ending:
+        started = run.started or 0.0
+        finished = started + seconds if seconds is not None else self.clock.now()
+        return Ending(code, run.life.ending if code == 137 else "", started=started, finished=finished)
+
+    async def _end(self, pod: Object, endings: Mapping[str, Ending]) -> None:
+        await self._write(pod, statuses.ended(pod, self._host(pod), self.clock.now(), endings))
+        self._runs.pop(uid_of(pod), None)
+
+    async def _remove(self, pod: Object) -> None:
+        self._runs.pop(uid_of(pod), None)
+        metadata = pod["metadata"]
+        try:
+            await self.client.delete(PODS, metadata["name"], metadata["namespace"], uid=uid_of(pod), grace=0)
+        except NotFound:
+            return
+
+    async def _write(self, pod: Object, status: Object) -> bool:
+        patch = merge_diff(pod.get("status") or {}, status)
+        if not patch:
+            return False
+        metadata = pod["metadata"]
+        body = {"metadata": {"uid": uid_of(pod)}, "status": patch}
+        await self.client.patch(
+            PODS, metadata["name"], body, metadata["namespace"], subresource="status", field_manager=_MANAGER
+        )
+        return True
+
+    def _host(self, pod: Object) -> str:
+        return self._hosts[pod["spec"]["nodeName"]]
+
+
+def _node_of(pod: Mapping[str, Any]) -> Iterable[str]:
+    node = pod["spec"].get("nodeName")
+    return (node,) if node else ()

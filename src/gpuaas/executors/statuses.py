@@ -1,0 +1,184 @@
+"""A pod's status as a kubelet writes it: creating, running, resting between two runs, ended, refused. Pure.
+
+Conditions that others wrote (DisruptionTarget and the like) stay; a condition keeps its time while its status does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuaas.base.clock import rfc3339
+from gpuaas.client.protocol import Object
+
+View = Mapping[str, Any]
+_OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_NOT_READY = "ContainersNotReady"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a container ended."""
+
+    exit_code: int
+    reason: str = ""
+    message: str = ""
+    started: float | None = None
+    finished: float | None = None
+
+
+def creating(pod: View, host: str, now: float, reason: str = "ContainerCreating", message: str = "") -> Object:
+    waiting = {"reason": reason, **({"message": message} if message else {})}
+    containers = [_container(pod, one, {"waiting": waiting}) for one in _containers(pod)]
+    status = _status(pod, "Pending", host, now, containers, ready=False)
+    if _init(pod):
+        status["initContainerStatuses"] = [
+            _container(pod, one, {"waiting": {"reason": "PodInitializing"}}) for one in _init(pod)
+        ]
+    return status
+
+
+def running(pod: View, host: str, address: str, started: float, restarts: int = 0) -> Object:
+    state = {"running": {"startedAt": rfc3339(started)}}
+    containers = [
+        _container(pod, one, state, ready=True, restarts=restarts, last=_last_state(pod, one["name"]))
+        for one in _containers(pod)
+    ]
+    status = _status(pod, "Running", host, started, containers, ready=True)
+    if _init(pod):
+        done = {"terminated": _terminated(Ending(0, started=started, finished=started), started)}
+        status["initContainerStatuses"] = [_container(pod, one, done, ready=True) for one in _init(pod)]
+    status["podIP"], status["podIPs"] = address, [{"ip": address}]
+    return status
+
+
+def resting(pod: View, host: str, now: float, ending: Ending, restarts: int, pause: float) -> Object:
+    """Ended, to be started again after a pause."""
+    name = pod["metadata"]["name"]
+    message = f"back-off {pause:.0f}s restarting failed container in pod {name}"
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    last = {"terminated": _terminated(ending, now)}
+    containers = [_container(pod, one, waiting, restarts=restarts, last=last) for one in _containers(pod)]
+    return _status(pod, "Running", host, now, containers, ready=False)
+
+
+def ended(pod: View, host: str, now: float, endings: Mapping[str, Ending]) -> Object:
+    """Every container is over. One without an ending never ran."""
+    failed = any(one.exit_code for one in endings.values()) or not endings
+    containers = []
+    for one in _containers(pod):
+        ending = endings.get(one["name"], Ending(137, "ContainerStatusUnknown"))
+        state = {"terminated": _terminated(ending, now)}
+        containers.append(_container(pod, one, state, restarts=_restarts(pod, one["name"]), started=False))
+    status = _status(pod, "Failed" if failed else "Succeeded", host, now, containers, ready=False)
+    if not failed:
+        for condition in status["conditions"]:
+            if condition["type"] in ("Initialized", "Ready", "ContainersReady"):
+                condition.pop("message", None)
+                condition["reason"] = "PodCompleted"
+    return status
+
+
+def refused(pod: View, reason: str, message: str, now: float) -> Object:
+    """A pod the node does not take at all."""
+    status = pod.get("status") or {}
+    return {**status, "phase": "Failed", "reason": reason, "message": message, "startTime": rfc3339(now)}
+
+
+def _status(pod: View, phase: str, host: str, now: float, containers: Sequence[Object], *, ready: bool) -> Object:
+    status = dict(pod.get("status") or {})
+    status["phase"] = phase
+    status["conditions"] = _conditions(pod, now, ready=ready, sandbox=phase == "Running")
+    status["hostIP"], status["hostIPs"] = host, [{"ip": host}]
+    status.setdefault("startTime", rfc3339(now))
+    status["containerStatuses"] = list(containers)
+    return status
+
+
+def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Object]:
+    known = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
+    names = " ".join(one["name"] for one in _containers(pod))
+    unready = {} if ready else {"reason": _NOT_READY, "message": f"containers with unready status: [{names}]"}
+    waiting = not sandbox and bool(_init(pod)) and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
+    wanted: dict[str, tuple[str, Object]] = {
+        "PodReadyToStartContainers": ("True" if sandbox else "False", {}),
+        "Initialized": ("False" if waiting else "True", {}),
+        "Ready": ("True" if ready else "False", unready),
+        "ContainersReady": ("True" if ready else "False", unready),
+    }
+    made: list[Object] = []
+    for kind in _OURS:
+        status, words = wanted[kind]
+        before = known.get(kind)
+        same = before is not None and before["status"] == status
+        since = before["lastTransitionTime"] if before is not None and same else rfc3339(now)
+        made.append({"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **words})
+    return [*made, *(one for one in known.values() if one["type"] not in _OURS)]
+
+
+def _container(
+    pod: View,
+    container: View,
+    state: Object,
+    *,
+    ready: bool = False,
+    restarts: int = 0,
+    last: Object | None = None,
+    started: bool | None = None,
+) -> Object:
+    made: Object = {
+        "name": container["name"],
+        "image": container.get("image", ""),
+        "imageID": "",
+        "ready": ready,
+        "restartCount": restarts,
+        "started": ready if started is None else started,
+        "state": state,
+        "lastState": last or {},
+    }
+    if "waiting" not in state:
+        made["imageID"] = container.get("image", "")
+        made["containerID"] = _container_id(pod, container["name"])
+    return made
+
+
+def _terminated(ending: Ending, now: float) -> Object:
+    started = now if ending.started is None else ending.started
+    finished = now if ending.finished is None else ending.finished
+    made: Object = {
+        "exitCode": ending.exit_code,
+        "reason": ending.reason or ("Error" if ending.exit_code else "Completed"),
+        "startedAt": rfc3339(started),
+        "finishedAt": rfc3339(finished),
+    }
+    if ending.message:
+        made["message"] = ending.message
+    return made
+
+
+def _container_id(pod: View, name: str) -> str:
+    return f"gpuaas://{pod['metadata'].get('uid', '')}/{name}"
+
+
+def _last_state(pod: View, name: str) -> Object:
+    """What the state before was, if the container has ended once."""
+    for one in (pod.get("status") or {}).get("containerStatuses") or ():
+        if one["name"] == name:
+            state = one.get("state") or {}
+            found: Object = state if "terminated" in state else one.get("lastState") or {}
+            return found
+    return {}
+
+
+def _restarts(pod: View, name: str) -> int:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return next((int(one.get("restartCount", 0)) for one in statuses if one["name"] == name), 0)
+
+
+def _containers(pod: View) -> Sequence[View]:
+    found: Sequence[View] = pod["spec"].get("containers") or ()
+    return found
+
+
+def _init(pod: View) -> Sequence[View]:
+    found: Sequence[View] = pod["spec"].get("initContainers") or ()
+    return found
