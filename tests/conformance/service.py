@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -58,7 +59,7 @@ class Service:
                 stderr=log,
                 env={**os.environ, "GPUAAS_HOME": str(self.home), "GPUAAS_DETACHED": "1"},
             )
-        eventually(self._ready, f"the server never got ready: {self.log.read_text()[-2000:]}")
+        eventually(self._ready, lambda: f"the server never got ready: {self.log.read_text()[-2000:]}")
 
     def _ready(self) -> bool:
         assert self.process is not None
@@ -139,11 +140,11 @@ class Service:
             self._wire = None
 
 
-def eventually(done: Any, complaint: str, limit: float = _LIMIT) -> Any:
-    """Polls what another process brings about."""
+def eventually(done: Callable[[], Any], complaint: str | Callable[[], str], limit: float = _LIMIT) -> Any:
+    """Polls what another process brings about; the complaint is put together when there is something to complain of."""
     deadline = time.monotonic() + limit
     while not (found := done()):
         if time.monotonic() > deadline:
-            raise AssertionError(complaint)
+            raise AssertionError(complaint if isinstance(complaint, str) else complaint())
         time.sleep(0.02)
     return found

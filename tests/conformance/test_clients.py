@@ -347,14 +347,14 @@ def test_a_kopf_operator_works_through_create_update_and_delete(
         }
         assert service.ask("POST", greetings, obj).status == 201
         status = lambda: service.ask("GET", f"{greetings}/first").json().get("status") or {}  # noqa: E731 - two words
-        eventually(lambda: (status().get("made") or {}).get("said") == "hello you", (tmp_path / "said").read_text())
+        eventually(lambda: (status().get("made") or {}).get("said") == "hello you", (tmp_path / "said").read_text)
         service.ask("PATCH", f"{greetings}/first", {"spec": {"whom": "us"}}, media="application/merge-patch+json")
-        eventually(lambda: status().get("said") == "hello us", (tmp_path / "said").read_text())
+        eventually(lambda: status().get("said") == "hello us", (tmp_path / "said").read_text)
         assert service.ask("GET", f"{greetings}/first").json()["metadata"]["finalizers"] == [
             "kopf.zalando.org/KopfFinalizerMarker"
         ]
         assert service.ask("DELETE", f"{greetings}/first").status == 200
-        eventually(lambda: service.ask("GET", f"{greetings}/first").status == 404, (tmp_path / "said").read_text())
+        eventually(lambda: service.ask("GET", f"{greetings}/first").status == 404, (tmp_path / "said").read_text)
         assert "goodbye first" in (tmp_path / "said").read_text()
     finally:
         operator.terminate()
