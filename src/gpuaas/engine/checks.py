@@ -99,7 +99,8 @@ def _check_places(engine: Engine) -> None:
         for place in item.placed:
             used = total.setdefault((place.owner, place.identity), {})
             for resource, amount in place.requests:
-                used[resource] = used.get(resource, 0) + amount * place.count
+                if amount:
+                    used[resource] = used.get(resource, 0) + amount * place.count
     _require(total == engine.places.usage(), "usage of places is not what was placed there")
 
 

@@ -261,10 +261,16 @@ class Cycle:
         if requeue in WHOLE_SHAPE:
             pending.park(item.shape)
             pending.push(item)
+            if queue.spec.namespaces != ():
+                pending.hold_those(lambda other: self._in_other_namespace(other, queue), item.shape)
         else:
             pending.hold(item)
         assert queue.tree is not None
         queue.tree.waiting[queue.name] = queue
+
+    def _in_other_namespace(self, item: Item, queue: Queue) -> bool:
+        refusal = self._refuse(item, queue)
+        return refusal is not None and refusal[2] is Requeue.NAMESPACE_MISMATCH
 
     def _touch(self, queue: Queue) -> None:
         assert queue.tree is not None

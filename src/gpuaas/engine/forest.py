@@ -157,7 +157,6 @@ class Forest:
             node_of(name)
         for cohort in self.cohorts.values():
             node = node_of(cohort.name)
-            node.declared = True
             node.weight = cohort.weight
             node.set_quotas(cohort.groups, self.frs)
             if cohort.parent:

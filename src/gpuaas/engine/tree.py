@@ -159,14 +159,12 @@ class Node:
 
 
 class CohortNode(Node):
-    __slots__ = ("children", "declared", "leaves")
+    __slots__ = ("children", "leaves")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.children: list[CohortNode] = []
         self.leaves: list[Node] = []
-        self.declared = False
-        """A Cohort object exists; otherwise some queue or cohort merely names it."""
 
 
 def settle(root: Node, counted: frozenset[Node] | set[Node]) -> None:

@@ -14,7 +14,7 @@ from gpuaas.engine.constraints import Requirement
 from gpuaas.engine.lifecycle import CheckStatus, Flag, Life
 from gpuaas.engine.nominate import largest_feasible
 from gpuaas.engine.tree import lowest_fit
-from gpuaas.engine.values import Flavor, Namespace, PodSet, PodSetAdmission
+from gpuaas.engine.values import Flavor, LocalQueue, Namespace, PodSet, PodSetAdmission
 
 from .builders import Lab, admitted, cohort, flavors, passed, preempted, queue
 
@@ -235,6 +235,20 @@ def test_identical_workloads_are_parked_together_and_only_the_first_is_told_why(
     assert [p.key for p in plan.passed] == ["ns/w000"]
     assert not lab.engine.has_heads()
     assert lab.queue("q").pending.inadmissible() == 100
+
+
+def test_a_flush_does_not_wake_a_namespace_the_queue_does_not_select() -> None:
+    """Workloads of one shape are parked together; what belongs to another namespace stays out when the others wake."""
+    lab = Lab(queue("q", 2, namespaces=(Requirement("team", "In", ("a",)),)))
+    lab.tell(Namespace("ns", (("team", "a"),)), Namespace("other"), LocalQueue("other", "q", "q"))
+    lab.run("runs", "q", 2)
+    mine = lab.submit("mine", "q", 2)
+    lab.engine.apply(replace(mine, namespace="other", uid="other", created=mine.created + 1))
+    lab.settle()
+    assert lab.queue("q").pending.inadmissible() == 2
+    lab.finish("runs")
+    assert [plan.heads for plan in lab.settle()] == [1, 0], "one head, and not a second"
+    assert {item.key for item in lab.engine.running()} == {"ns/mine"}
 
 
 def test_in_a_strict_queue_the_blocked_head_blocks_and_in_a_best_effort_one_it_does_not() -> None:
