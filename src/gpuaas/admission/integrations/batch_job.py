@@ -82,7 +82,7 @@ class BatchJob(Integration):
         done: int = status.get("succeeded", 0) + status.get("ready", 0) + len(uncounted)
         return done >= pods_count(job)
 
-    def reclaimable(self, job: View) -> dict[str, int]:
+    def reclaimable(self, job: View, find: Find) -> dict[str, int]:
         spec, status = job["spec"], job.get("status") or {}
         parallelism = _or(spec.get("parallelism"), 1)
         completions = _or(spec.get("completions"), parallelism)

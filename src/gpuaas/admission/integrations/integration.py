@@ -43,6 +43,8 @@ class Integration:
     """What `pod_sets` looks up besides the job."""
     steps = False
     """Is stopped in steps: its templates can be restored only once it has no start time."""
+    stops_itself = False
+    """Its user may stop it by the very switch that suspends it; then its templates are restored afterwards."""
     checks_only_held = False
     """Its webhook looks only at jobs that are or were held."""
 
@@ -77,7 +79,7 @@ class Integration:
     def pods_ready(self, job: View) -> bool:
         raise NotImplementedError
 
-    def reclaimable(self, job: View) -> dict[str, int]:
+    def reclaimable(self, job: View, find: Find) -> dict[str, int]:
         """Pods that will not run again, by pod set."""
         return {}
 
@@ -87,6 +89,10 @@ class Integration:
 
     def on_hold(self, job: View) -> bool:
         return False
+
+    def is_wanted(self, job: View) -> bool:
+        """False while its user has stopped it: then its workload is deactivated."""
+        return True
 
     # At the API.
 

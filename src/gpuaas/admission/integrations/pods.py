@@ -205,7 +205,7 @@ class Pods(Integration):
                 return False
         return all(map(is_ready, pods))
 
-    def reclaimable(self, job: View) -> dict[str, int]:
+    def reclaimable(self, job: View, find: Find) -> dict[str, int]:
         pods = job["pods"]
         if not job["group"] or annotations_of(pods[0]).get(keys.GROUP_SERVING) == "true":
             return {}

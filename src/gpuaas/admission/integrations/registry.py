@@ -3,10 +3,23 @@
 from gpuaas.admission.integrations.ancestry import Kinds
 from gpuaas.admission.integrations.batch_job import BatchJob
 from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.job_set import JobSet
+from gpuaas.admission.integrations.notebook import Notebook
+from gpuaas.admission.integrations.ray import RayCluster, RayJob
+from gpuaas.admission.integrations.train_job import TrainJob
+from gpuaas.admission.integrations.training import TRAINING_KINDS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 
-JOB_KINDS: tuple[Integration, ...] = (BatchJob(),)
+JOB_KINDS: tuple[Integration, ...] = (
+    BatchJob(),
+    RayCluster(),
+    RayJob(),
+    JobSet(),
+    *TRAINING_KINDS,
+    TrainJob(),
+    Notebook(),
+)
 
 
 def _by_kind(*resources: Resource) -> dict[tuple[str, str], Resource]:

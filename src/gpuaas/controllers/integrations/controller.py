@@ -26,7 +26,7 @@ from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, key_of, labels_of, owners_of, uid_of
 
 POD_PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
-PREBUILT = "prebuilt"
+USER_STOPPED = "gpuaas.dev/stopped-by-user"
 _EVENT_LIMIT = 1024
 
 
@@ -41,7 +41,6 @@ class JobController(Controller):
         self.config = config or JobsConfig()
         of = deps.informers.of
         self.jobs = self.follow(of(self.integration.resource), self.job_keys)
-        self.jobs.add_index(PREBUILT, _prebuilt)
         self.workloads = Workloads(self.client, of(WORKLOADS), self.clock)
         self.follow(of(WORKLOADS), self.workload_keys)
         self._namespaces, self._flavors = of(NAMESPACES), of(RESOURCE_FLAVORS)
@@ -57,15 +56,17 @@ class JobController(Controller):
         return (key_of(obj),)
 
     def workload_keys(self, workload: Mapping[str, Any]) -> Iterable[Any]:
-        """Its job, the children of its job, and jobs that wait for a workload of this name."""
+        """Its job, and the children of its job."""
+        owners = workload["metadata"].get("ownerReferences")
+        if not owners:
+            return ()  # most often: this is asked of every workload by every controller
         resource, namespace = self.integration.resource, workload["metadata"].get("namespace", "")
-        for reference in owners_of(workload):
-            if (reference.get("apiVersion"), reference.get("kind")) == (resource.api_version, resource.kind):
-                yield Key(namespace, reference["name"])
-            for child in self.jobs.owned_by(reference["uid"]):
-                yield key_of(child)
-        for job in self.jobs.indexed(PREBUILT, f"{namespace}/{workload['metadata']['name']}"):
-            yield key_of(job)
+        found = [
+            Key(namespace, reference["name"])
+            for reference in owners
+            if reference.get("kind") == resource.kind and reference.get("apiVersion") == resource.api_version
+        ]
+        return found + [key_of(child) for reference in owners for child in self.jobs.owned_by(reference["uid"])]
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         informer = self.informers.of(resource)
@@ -140,6 +141,8 @@ class JobController(Controller):
     async def step(self, job: Object) -> Requeue | None:
         kind = self.integration
         job, workload = await self.settle(job)
+        if workload is not None and await self._sync_active(job, workload):
+            return None
         if workload is not None and outcome.is_finished(workload):
             await self.over(job)
             if kind.finished(job) is None:
@@ -164,22 +167,38 @@ class JobController(Controller):
             await self.over(job)
             return None
         if workload is None:
-            await self.begin(job)
-            return None
+            return await self.begin(job)
         return await self._live(job, workload)
 
-    async def begin(self, job: Object) -> None:
-        prebuilt = prebuilt_of(job)
-        if prebuilt:
-            job = await self.stop(job, None, "missing workload")
-        if self.integration.is_active(job) or prebuilt:
-            return  # wait for the last pods to go, or for the workload to come
-        await self._matching.create(job)
+    async def _sync_active(self, job: Object, workload: Object) -> bool:
+        """A job its user stopped by its own means is deactivated, and active again once it is started; True if told.
+
+        The mark tells that from a workload somebody else deactivated, which stays so.
+        """
+        wanted, notes = self.integration.is_wanted(job), annotations_of(workload)
+        marked = USER_STOPPED in notes
+        if wanted != marked or outcome.is_finished(workload) or is_deleting(workload):
+            return False
+        changed = {key: value for key, value in notes.items() if key != USER_STOPPED}
+        if not wanted:
+            changed[USER_STOPPED] = "true"
+        metadata = {**workload["metadata"], "annotations": changed}
+        spec = {**workload["spec"], "active": wanted}
+        await self.workloads.change(workload, {**workload, "metadata": metadata, "spec": spec})
+        return True
+
+    async def begin(self, job: Object) -> Requeue | None:
+        if prebuilt_of(job):
+            await self.stop(job, None, "missing workload")
+            return Requeue(1.0)  # until the workload is there
+        if not self.integration.is_active(job):  # the last pods of its time before go first
+            await self._matching.create(job)
+        return None
 
     async def _live(self, job: Object, workload: Object) -> Requeue | None:
         """A workload that is neither new nor finished: tell how its pods do, then start or stop the job."""
         kind = self.integration
-        status = outcome.reclaimed(workload, kind.reclaimable(job))
+        status = outcome.reclaimed(workload, kind.reclaimable(job, self.find))
         if status is None and self.config.wait_for_pods_ready:
             status = outcome.pods_ready(workload, kind.pods_ready(job), self.millis())
         if status is not None:
@@ -248,7 +267,8 @@ class JobController(Controller):
         if kind.steps:
             return await self._stop_in_steps(job, infos, message)
         if kind.is_suspended(job):
-            return job
+            late = kind.stops_itself and infos and not kind.is_active(job)
+            return await patch_to(self.client, kind.resource, job, kind.restored(job, infos)) if late else job
         changed = kind.suspended(job)
         job = await patch_to(self.client, kind.resource, job, kind.restored(changed, infos) if infos else changed)
         self.tell(job, "Stopped", message)
@@ -299,8 +319,3 @@ def _is_single_pods(workload: Mapping[str, Any]) -> bool:
     """It dies with its pod: queued again it would only hold what nothing can use."""
     owners = owners_of(workload)
     return len(owners) == 1 and owners[0].get("kind") == "Pod" and annotations_of(workload).get(IS_GROUP) != "true"
-
-
-def _prebuilt(job: Mapping[str, Any]) -> Iterable[str]:
-    name = prebuilt_of(job)
-    return (f"{job['metadata'].get('namespace', '')}/{name}",) if name else ()

@@ -67,14 +67,16 @@ class PodController(JobController):
 
     def workload_keys(self, workload: Mapping[str, Any]) -> Iterable[UnitKey]:
         metadata = workload["metadata"]
-        if self.jobs.indexed(GROUP, f"{metadata['namespace']}/{metadata['name']}") or pod_groups.is_group_workload(
-            workload
-        ):
-            yield UnitKey(metadata["namespace"], metadata["name"], True)
-        else:
-            for reference in owners_of(workload):
-                if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Pod"):
-                    yield UnitKey(metadata["namespace"], reference["name"])
+        owners = metadata.get("ownerReferences")
+        if not owners:
+            return ()
+        if pod_groups.is_group_workload(workload):
+            return (UnitKey(metadata["namespace"], metadata["name"], True),)
+        return [
+            UnitKey(metadata["namespace"], reference["name"])
+            for reference in owners
+            if reference.get("kind") == PODS.kind and reference.get("apiVersion") == PODS.api_version
+        ]
 
     async def reconcile(self, key: UnitKey) -> Requeue | None:
         self._pods.now = self.clock.now()
@@ -179,10 +181,13 @@ class PodController(JobController):
 
     # Making, starting and stopping.
 
-    async def begin(self, job: Object) -> None:
-        if not job["group"]:
-            await super().begin(job)
-            return
+    async def begin(self, job: Object) -> Requeue | None:
+        if job["group"]:
+            await self._begin_group(job)
+            return None
+        return await super().begin(job)
+
+    async def _begin_group(self, job: Object) -> None:
         pods = job["pods"]
         if prebuilt_of(pods[0]) or self._pods.is_active(job):
             return  # its parent makes the workload, or the last pods are still going

@@ -1,0 +1,191 @@
+"""Ray: clusters, and the jobs that bring a cluster of their own. A head, worker groups, and whoever submits the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuaas.admission.integrations import keys
+from gpuaas.admission.integrations.integration import Find, Finish
+from gpuaas.admission.integrations.jobs import annotations_of
+from gpuaas.admission.integrations.templated import Part, Templated, count_of
+from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, too_many
+from gpuaas.base.quantity import parse_quantity
+from gpuaas.client.protocol import Resource
+
+Object = dict[str, Any]
+View = Mapping[str, Any]
+
+CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
+RAY_JOBS = Resource("ray.io", "v1", "rayjobs", True, "RayJob")
+HEAD, SUBMITTER = "head", "submitter"
+_FAULT_TOLERANCE = "ray.io/ft-enabled"
+_CLEANUP = {"cpu": "200m", "memory": "256Mi"}
+_AUTOSCALER: Object = {"cpu": "500m", "memory": "512Mi"}
+_SUBMITS: Object = {
+    "limits": {"cpu": "1", "memory": "1Gi"},
+    "requests": {"cpu": "500m", "memory": "200Mi"},
+}
+
+
+class RayCluster(Templated):
+    framework = "ray.io/raycluster"
+    resource = CLUSTERS
+    webhook = "raycluster"
+    checks_only_held = True
+
+    def parts(self, job: View, find: Find) -> list[Part]:
+        return cluster_parts(job["spec"], "spec")
+
+    def with_templates(self, job: View, templates: Sequence[Object]) -> Object:
+        return {**job, "spec": cluster_with(job["spec"], templates)}
+
+    def pod_sets(self, job: View, find: Find) -> list[Object]:
+        return with_cleanup(super().pod_sets(job, find), job["spec"], annotations_of(job))
+
+    def is_active(self, job: View) -> bool:
+        return (job.get("status") or {}).get("state") == "ready"
+
+    def finished(self, job: View) -> Finish | None:
+        return None  # a cluster serves until it is deleted
+
+    def pods_ready(self, job: View) -> bool:
+        return (job.get("status") or {}).get("state") == "ready"
+
+    def create_errors(self, job: View, find: Find) -> list[FieldError]:
+        spec = job["spec"]
+        found: list[FieldError] = []
+        if spec.get("enableInTreeAutoscaling"):
+            words = (
+                "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the "
+                f'ElasticJobsViaWorkloadSlices feature gate and set the "{keys.ELASTIC}": "true" annotation'
+            )
+            found.append(invalid("spec.enableInTreeAutoscaling", True, words))
+        return [*found, *_group_errors(spec, "spec"), *super().create_errors(job, find)]
+
+
+class RayJob(Templated):
+    framework = "ray.io/rayjob"
+    resource = RAY_JOBS
+    webhook = "rayjob"
+    checks_only_held = True
+
+    def handles(self, job: View) -> bool:
+        return not job["spec"].get("clusterSelector")
+
+    def parts(self, job: View, find: Find) -> list[Part]:
+        spec = job["spec"]
+        parts = cluster_parts(spec.get("rayClusterSpec") or {}, "spec.rayClusterSpec")
+        match spec.get("submissionMode", "K8sJobMode"):
+            case "K8sJobMode":
+                parts.append(Part(SUBMITTER, 1, _submitter(spec), "spec.submitterPodTemplate.metadata"))
+            case "SidecarMode" if parts:
+                head = parts[0]
+                sidecar = {"name": "ray-job-submitter", "resources": _SUBMITS}
+                parts[0] = Part(HEAD, 1, head.template, head.path, added=(*head.added, sidecar))
+        return parts
+
+    def with_templates(self, job: View, templates: Sequence[Object]) -> Object:
+        spec = dict(job["spec"])
+        if spec.get("submissionMode", "K8sJobMode") == "K8sJobMode":
+            *templates, spec["submitterPodTemplate"] = templates
+        return {**job, "spec": {**spec, "rayClusterSpec": cluster_with(spec["rayClusterSpec"], templates)}}
+
+    def pod_sets(self, job: View, find: Find) -> list[Object]:
+        cluster = job["spec"].get("rayClusterSpec") or {}
+        return with_cleanup(super().pod_sets(job, find), cluster, annotations_of(job))
+
+    def is_active(self, job: View) -> bool:
+        return (job.get("status") or {}).get("jobDeploymentStatus", "") not in ("", "Suspended")
+
+    def on_hold(self, job: View) -> bool:
+        return (job.get("status") or {}).get("jobDeploymentStatus") == "ValidationFailed"
+
+    def finished(self, job: View) -> Finish | None:
+        status = job.get("status") or {}
+        if status.get("jobDeploymentStatus") not in ("Complete", "Failed"):
+            return None
+        return Finish(status.get("message", ""), status.get("jobStatus") == "SUCCEEDED")
+
+    def pods_ready(self, job: View) -> bool:
+        return ((job.get("status") or {}).get("rayClusterStatus") or {}).get("state") == "ready"
+
+    def create_errors(self, job: View, find: Find) -> list[FieldError]:
+        spec = job["spec"]
+        cluster, selector = spec.get("rayClusterSpec"), spec.get("clusterSelector")
+        if selector:
+            words = "a kueue managed job should not use an existing cluster"
+            return [invalid("spec.clusterSelector", selector, words)] if cluster else []
+        if not cluster:
+            words = "rayClusterSpec is required for Kueue-managed jobs that don't use clusterSelector"
+            return [required("spec.rayClusterSpec", words)]
+        found: list[FieldError] = []
+        if not spec.get("shutdownAfterJobFinishes"):
+            words = "a kueue managed job should delete the cluster after finishing"
+            found.append(invalid("spec.shutdownAfterJobFinishes", False, words))
+        if cluster.get("enableInTreeAutoscaling"):
+            words = "a kueue managed job should only use autoscaling when workload slicing is enabled"
+            found.append(invalid("spec.rayClusterSpec.enableInTreeAutoscaling", True, words))
+        return [*found, *_group_errors(cluster, "spec.rayClusterSpec"), *super().create_errors(job, find)]
+
+
+def cluster_parts(spec: View, path: str) -> list[Part]:
+    head = spec.get("headGroupSpec") or {}
+    added: tuple[Object, ...] = ()
+    if spec.get("enableInTreeAutoscaling"):
+        asked = (spec.get("autoscalerOptions") or {}).get("resources")
+        resources = asked or {"requests": _AUTOSCALER, "limits": _AUTOSCALER}
+        added = ({"name": "autoscaler", "resources": resources},)
+    where = child(path, "headGroupSpec", "template", "metadata")
+    parts = [Part(HEAD, 1, head.get("template") or {}, where, added=added)]
+    for index, group in enumerate(spec.get("workerGroupSpecs") or ()):
+        where = child(path, "workerGroupSpecs", index, "template", "metadata")
+        size = count_of(group.get("replicas"), 1) * max(1, count_of(group.get("numOfHosts"), 1))
+        parts.append(Part(group["groupName"].lower(), size, group.get("template") or {}, where))
+    return parts
+
+
+def cluster_with(spec: View, templates: Sequence[Object]) -> Object:
+    head, *groups = templates
+    changed = {**spec, "headGroupSpec": {**spec["headGroupSpec"], "template": head}}
+    if spec.get("workerGroupSpecs"):
+        workers = zip(spec["workerGroupSpecs"], groups, strict=True)
+        changed["workerGroupSpecs"] = [{**group, "template": template} for group, template in workers]
+    return changed
+
+
+def with_cleanup(pod_sets: list[Object], spec: View, annotations: Mapping[str, str]) -> list[Object]:
+    """A cluster that survives its head's loss is cleaned up by a job at the end; its head is counted as large."""
+    tolerant = annotations.get(_FAULT_TOLERANCE, "").lower() == "true" or spec.get("gcsFaultToleranceOptions")
+    if not tolerant or not pod_sets:
+        return pod_sets
+    template = pod_sets[0]["template"]
+    first, *others = (template.get("spec") or {}).get("containers") or [{}]
+    resources = first.get("resources") or {}
+    requests = dict(resources.get("requests") or {})
+    for name, least in _CLEANUP.items():
+        if name not in requests or parse_quantity(requests[name]).nano < parse_quantity(least).nano:
+            requests[name] = least
+    head = {**first, "resources": {**resources, "requests": requests}}
+    changed = {**template, "spec": {**template["spec"], "containers": [head, *others]}}
+    return [{**pod_sets[0], "template": changed}, *pod_sets[1:]]
+
+
+def _submitter(spec: View) -> Object:
+    if spec.get("submitterPodTemplate"):
+        return dict(spec["submitterPodTemplate"])
+    head = ((spec.get("rayClusterSpec") or {}).get("headGroupSpec") or {}).get("template") or {}
+    containers = (head.get("spec") or {}).get("containers") or [{}]
+    container = {"name": "ray-job-submitter", "image": containers[0].get("image", ""), "resources": _SUBMITS}
+    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+
+def _group_errors(spec: View, path: str) -> list[FieldError]:
+    where, groups = child(path, "workerGroupSpecs"), spec.get("workerGroupSpecs") or ()
+    found: list[FieldError] = []
+    if len(groups) + 1 > keys.MAX_POD_SETS:
+        found.append(too_many(where, len(groups) + 1, keys.MAX_POD_SETS))
+    for index, group in enumerate(groups):
+        if group.get("groupName") == HEAD:
+            found.append(forbidden(child(where, index, "groupName"), f'"{HEAD}" is reserved for the head group'))
+    return found
