@@ -18,6 +18,7 @@ import gpuaas
 from gpuaas.apiserver.http import Listener, listen
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.apiserver.server import Server
+from gpuaas.assembly import allocator
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home, Running
@@ -105,6 +106,8 @@ class ControlPlane:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
+        allocator.configure()
+        allocator.trim()
 
     async def _listen(self) -> Listener:
         host = self.settings.host
@@ -130,12 +133,12 @@ class ControlPlane:
         for each in made:
             if isinstance(each, KueueCore):
                 mount_visibility(parts.cluster, each)
-        made += executors(parts, deps, self.settings.fleet, self.home.path)
+        first = parts.cluster.name == self.settings.clusters[0]  # one machine is the node of one cluster
+        made += executors(parts, deps, self.settings.fleet, self.home.path if first else None)
         controllers = Controllers(deps, made)
         await controllers.start()
         self._stack.push_async_callback(controllers.stop)
-        if self.settings.fleet is not None:
-            await furnish(parts, deps, self.settings.fleet)
+        await furnish(parts, deps, self.settings.fleet)
 
     def _write_kubeconfig(self) -> None:
         first = self.settings.clusters[0]
@@ -160,6 +163,7 @@ class ControlPlane:
                     await parts.cluster.store.maintain()
                 except Exception:
                     _log.exception("maintenance of cluster %s", name)
+            allocator.trim()
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

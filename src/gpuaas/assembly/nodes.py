@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.runtime_classes import furnish_process_class, install_runtime_classes
 from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
@@ -18,9 +19,12 @@ from gpuaas.runtime.controller import Controller, Deps
 _log = logging.getLogger("gpuaas")
 
 
-def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path) -> list[Controller]:
-    """Run them together with the controllers of the cluster."""
-    return _simulated(parts, deps, fleet) if fleet is not None else _this_machine(parts, deps, home)
+def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None) -> list[Controller]:
+    """Run them together with the controllers of the cluster. Without a fleet, the cluster with a home has this machine."""
+    install_runtime_classes(parts)
+    if fleet is not None:
+        return _simulated(parts, deps, fleet)
+    return _this_machine(parts, deps, home) if home is not None else []
 
 
 def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller]:
@@ -37,12 +41,24 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     return [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
 
 
-def _this_machine(_parts: ClusterParts, _deps: Deps, _home: Path) -> list[Controller]:
-    return []
+def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controller]:
+    from gpuaas.executors.heartbeat import NodeKeeper
+    from gpuaas.executors.logs import Logs
+    from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.process import ProcessKubelet
+    from gpuaas.executors.process_logs import ProcessLines
+
+    node, folder = this_machine(), home / "pods" / parts.cluster.name
+    lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
+    parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
+    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder)]
 
 
-async def furnish(parts: ClusterParts, deps: Deps, fleet: Fleet) -> None:
-    """Make the objects a fleet begins with, where they are missing; what people changed stays changed."""
+async def furnish(parts: ClusterParts, deps: Deps, fleet: Fleet | None) -> None:
+    """Make the objects a cluster begins with, where they are missing; what people changed stays changed."""
+    await furnish_process_class(deps.client)
+    if fleet is None:
+        return
     served = {(one.resource.group, one.resource.kind): one.resource for one in await deps.discovery.resources()}
     for obj in fleet.objects:
         group, _, version = obj.get("apiVersion", "").rpartition("/")

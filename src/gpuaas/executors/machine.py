@@ -1,0 +1,30 @@
+"""This machine as a node: its name, processors and memory."""
+
+import os
+import platform
+import re
+import socket
+
+from gpuaas.devices.fit import PROCESS_TAINT
+from gpuaas.executors.nodes import NodeSpec
+
+_ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
+
+
+def this_machine() -> NodeSpec:
+    kibibytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
+    machine = platform.machine()
+    return NodeSpec(
+        name=node_name(socket.gethostname()),
+        cpu=str(os.cpu_count() or 1),
+        memory=f"{kibibytes}Ki",
+        taints=({"key": PROCESS_TAINT, "effect": "NoSchedule"},),
+        executor="process",
+        address="127.0.0.1",
+        architecture=_ARCHITECTURES.get(machine, machine),
+    )
+
+
+def node_name(host: str) -> str:
+    """The host's name as far as it can be a node's."""
+    return re.sub(r"[^a-z0-9.-]+", "-", host.lower()).strip("-.")[:253] or "this-machine"
