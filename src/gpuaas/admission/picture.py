@@ -1,0 +1,77 @@
+"""The whole picture of a cluster's queues as plain objects, and a fresh engine that knows it.
+
+For questions from outside the control plane: `why`, `queues`, plans. The same engine that admits answers them, fed from
+what the API shows, so that a real cluster with upstream Kueue can be asked as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuaas.admission import quotas
+from gpuaas.admission.life import conditions_of, is_true
+from gpuaas.admission.workloads import Reader
+from gpuaas.engine.engine import Engine
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Picture:
+    """Lists as the API gives them; any of them may be empty."""
+
+    namespaces: list[Object] = field(default_factory=list)
+    flavors: list[Object] = field(default_factory=list)
+    cohorts: list[Object] = field(default_factory=list)
+    cluster_queues: list[Object] = field(default_factory=list)
+    local_queues: list[Object] = field(default_factory=list)
+    workloads: list[Object] = field(default_factory=list)
+    checks: list[Object] = field(default_factory=list)
+    topologies: list[Object] = field(default_factory=list)
+    nodes: list[Object] = field(default_factory=list)
+    pods: list[Object] = field(default_factory=list)
+
+    def local_queue(self, namespace: str, name: str) -> Object | None:
+        return _named(self.local_queues, name, namespace)
+
+    def cluster_queue(self, name: str) -> Object | None:
+        return _named(self.cluster_queues, name)
+
+    def flavor(self, name: str) -> Object | None:
+        return _named(self.flavors, name)
+
+    def namespace(self, name: str) -> Object | None:
+        return _named(self.namespaces, name)
+
+
+def engine_of(picture: Picture) -> Engine:
+    """An engine that stands where the cluster stands."""
+    engine, reader = Engine(), Reader()
+    checks = {obj["metadata"]["name"]: obj for obj in picture.checks}
+    engine.apply(
+        *map(quotas.namespace, picture.namespaces),
+        *map(quotas.flavor, picture.flavors),
+        *map(quotas.topology, picture.topologies),
+        *map(quotas.node, picture.nodes),
+        *map(quotas.cohort, picture.cohorts),
+        *(quotas.cluster_queue(obj, checks) for obj in picture.cluster_queues),
+        *map(quotas.local_queue, picture.local_queues),
+    )
+    for obj in picture.workloads:
+        conditions = conditions_of(obj)
+        if is_true(conditions.get("Finished")) or not (obj.get("spec") or {}).get("active", True):
+            continue
+        if is_true(conditions.get("QuotaReserved")) and (obj.get("status") or {}).get("admission"):
+            engine.apply(reader.reserved(obj))
+        else:
+            engine.apply(reader.workload(obj))
+    return engine
+
+
+def _named(objects: list[Object], name: str, namespace: str = "") -> Object | None:
+    for obj in objects:
+        meta = obj["metadata"]
+        if meta["name"] == name and meta.get("namespace", "") == namespace:
+            return obj
+    return None

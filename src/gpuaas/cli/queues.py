@@ -1,0 +1,213 @@
+"""`queues`, `gpus`, `audit`, `stop`, `resume`: the state of quotas and nodes, and what was done to whom."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+
+if TYPE_CHECKING:
+    from gpuaas.client.http import HttpClient
+    from gpuaas.client.protocol import Object
+
+
+@click.command()
+@on_a_cluster("json")
+def queues(target: Target) -> None:
+    """Quota by queue, flavor and resource: nominal, used, borrowed, waiting."""
+    rows = target.work(_queues)
+    if target.output == "json":
+        print_json(rows)
+        return
+    headers = ("CLUSTERQUEUE", "COHORT", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED", "WAITING", "STATE")
+    print_table(headers, [[row[name.lower()] for name in headers] for row in rows])
+
+
+async def _queues(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+    from gpuaas.client.kueue import CLUSTER_QUEUES
+
+    rows = []
+    for queue in (await client.list(CLUSTER_QUEUES)).items:
+        spec, status = queue.get("spec") or {}, queue.get("status") or {}
+        used = {
+            (flavor["name"], each["name"]): each
+            for flavor in status.get("flavorsReservation") or ()
+            for each in flavor.get("resources") or ()
+        }
+        active = next((each for each in status.get("conditions") or () if each["type"] == "Active"), None)
+        state = "Unknown" if active is None else "Active" if active["status"] == "True" else active["reason"]
+        for group in spec.get("resourceGroups") or ():
+            for flavor in group.get("flavors") or ():
+                for quota in flavor.get("resources") or ():
+                    found = used.get((flavor["name"], quota["name"]), {})
+                    rows.append(
+                        {
+                            "clusterqueue": queue["metadata"]["name"],
+                            "cohort": spec.get("cohortName", ""),
+                            "flavor": flavor["name"],
+                            "resource": quota["name"],
+                            "nominal": str(quota["nominalQuota"]),
+                            "used": found.get("total", "0"),
+                            "borrowed": found.get("borrowed", "0"),
+                            "waiting": status.get("pendingWorkloads", 0),
+                            "state": state,
+                        }
+                    )
+    return rows
+
+
+@click.command()
+@on_a_cluster("json")
+def gpus(target: Target) -> None:
+    """The GPUs of the nodes: product, how many, how many in use."""
+    rows = target.work(_gpus)
+    if target.output == "json":
+        print_json(rows)
+        return
+    if not rows:
+        click.echo("no node offers GPUs")
+        return
+    print_table(
+        ("PRODUCT", "RESOURCE", "NODES", "TOTAL", "USED", "FREE"),
+        [[row[key] for key in ("product", "resource", "nodes", "total", "used", "free")] for row in rows],
+    )
+
+
+async def _gpus(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+    from gpuaas.admission.ledger import is_gpu
+    from gpuaas.base.quantity import parse_quantity
+    from gpuaas.client.resources import NODES, PODS
+
+    nodes = (await client.list(NODES)).items
+    used: dict[tuple[str, str], int] = {}
+    for pod in (await client.list(PODS)).items:
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        for container in (pod.get("spec") or {}).get("containers") or ():
+            for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+                key = ((pod["spec"].get("nodeName") or ""), name)
+                used[key] = used.get(key, 0) + parse_quantity(amount).value if is_gpu(name) else 0
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for node in nodes:
+        product = (node["metadata"].get("labels") or {}).get("nvidia.com/gpu.product", "unknown")
+        for name, amount in ((node.get("status") or {}).get("allocatable") or {}).items():
+            if is_gpu(name):
+                row = found.setdefault(
+                    (product, name), {"product": product, "resource": name, "nodes": 0, "total": 0, "used": 0}
+                )
+                row["nodes"] += 1
+                row["total"] += parse_quantity(amount).value
+                row["used"] += used.get((node["metadata"]["name"], name), 0)
+    return [{**row, "free": row["total"] - row["used"]} for _, row in sorted(found.items())]
+
+
+@click.command()
+@on_a_cluster("json")
+def audit(target: Target) -> None:
+    """The preemption ledger: who made room for whom, by which rule, and what was lost."""
+    rows = target.work(_audit)
+    if target.output == "json":
+        print_json(rows)
+        return
+    if not rows:
+        click.echo("nobody was preempted")
+        return
+    headers = ("AT", "VICTIM", "PREEMPTOR", "RULE", "RAN", "GPU-MINUTES LOST")
+    print_table(
+        headers,
+        [
+            (
+                row["at"],
+                row["victim"],
+                row["preemptor"],
+                row["rule"],
+                f"{row['ranSeconds']}s",
+                f"{row['gpuMinutesLost']:.1f}",
+            )
+            for row in rows
+        ],
+    )
+
+
+async def _audit(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+    from gpuaas.base.errors import NotFound, PathNotFound
+    from gpuaas.client.kueue import PREEMPTIONS
+
+    try:
+        entries = (await client.list(PREEMPTIONS)).items
+    except (NotFound, PathNotFound):
+        return await _from_conditions(client)
+    return [_entry(each["spec"]) for each in sorted(entries, key=lambda each: str(each["spec"]["at"]))]
+
+
+def _entry(spec: "Object") -> dict[str, Any]:
+    return {
+        "at": spec["at"],
+        "victim": _who(spec["victim"]),
+        "preemptor": _who(spec["preemptor"]),
+        "rule": spec["rule"],
+        "ranSeconds": spec.get("ranSeconds", 0),
+        "gpuMinutesLost": spec.get("gpuSecondsLost", 0) / 60,
+        "message": spec.get("message", ""),
+    }
+
+
+def _who(party: "Object") -> str:
+    return f"{party['namespace']}/{(party.get('owner') or party['name']).lower()}"
+
+
+async def _from_conditions(client: "HttpClient") -> list[dict[str, Any]]:
+    """A cluster without our ledger: what the workloads' own conditions still hold."""
+    from gpuaas.admission.life import conditions_of
+    from gpuaas.client.kueue import WORKLOADS
+
+    rows = []
+    for workload in (await client.list(WORKLOADS)).items:
+        found = conditions_of(workload).get("Preempted")
+        if found is not None and found.get("status") == "True":
+            meta = workload["metadata"]
+            rows.append(
+                {
+                    "at": found["lastTransitionTime"],
+                    "victim": f"{meta['namespace']}/{meta['name']}",
+                    "preemptor": found["message"].partition("(UID: ")[2].partition(",")[0],
+                    "rule": found["reason"],
+                    "ranSeconds": 0,
+                    "gpuMinutesLost": 0.0,
+                    "message": found["message"],
+                }
+            )
+    return sorted(rows, key=lambda row: str(row["at"]))
+
+
+_KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])
+
+
+@click.command()
+@click.argument("kind", type=_KINDS)
+@click.argument("name")
+@click.option("--keep-already-running", is_flag=True, help="Only admit nothing new; what runs goes on.")
+@on_a_cluster()
+def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> None:
+    """Stop a queue (evicting what runs, unless kept) or a workload."""
+    policy = "Hold" if keep_already_running else "HoldAndDrain"
+    target.work(lambda client, namespace: _set(client, namespace, kind, name, {"stopPolicy": policy}, active=False))
+    click.echo(f"{kind}/{name} is stopped")
+
+
+@click.command()
+@click.argument("kind", type=_KINDS)
+@click.argument("name")
+@on_a_cluster()
+def resume(target: Target, kind: str, name: str) -> None:
+    """Let a stopped queue or workload go on."""
+    target.work(lambda client, namespace: _set(client, namespace, kind, name, {"stopPolicy": "None"}, active=True))
+    click.echo(f"{kind}/{name} is resumed")
+
+
+async def _set(client: "HttpClient", namespace: str, kind: str, name: str, queue: "Object", *, active: bool) -> None:
+    from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+
+    resource = {"clusterqueue": CLUSTER_QUEUES, "localqueue": LOCAL_QUEUES, "workload": WORKLOADS}[kind]
+    spec = {"active": active} if kind == "workload" else queue
+    await client.patch(resource, name, {"spec": spec}, namespace if resource.namespaced else "")
