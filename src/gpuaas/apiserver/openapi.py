@@ -45,8 +45,14 @@ class OpenApi:
     def _v2_as(self, form: str, written: Callable[[Object], bytes]) -> bytes:
         generation, body = self._v2.get(form, (-1, b""))
         if generation != self._catalogue.generation:
-            kinds = [kind for pairs in self._paths().values() for _, kind in pairs]
-            body = written(v2_document(kinds, self._schema_of, version=gpuaas.KUBERNETES_VERSION))
+            pairs = [pair for pairs in self._paths().values() for pair in pairs]
+            document = v2_document(
+                (kind for resource, kind in pairs if not _bundled(resource)),
+                self._schema_of,
+                by_name=(kind for resource, kind in pairs if _bundled(resource)),
+                version=gpuaas.KUBERNETES_VERSION,
+            )
+            body = written(document)
             self._v2[form] = (self._catalogue.generation, body)
         return body
 
@@ -68,6 +74,11 @@ class OpenApi:
                     if version.kind.schema == name:
                         return version.openapi
         raise KeyError(name)
+
+
+def _bundled(resource: Resource) -> bool:
+    """A kind we ship, as we ship it; the v3 documents describe it in full."""
+    return resource.custom and resource.stamp == gpuaas.__version__
 
 
 def _stamp(path: str, kinds: list[tuple[Resource, Kind]]) -> str:

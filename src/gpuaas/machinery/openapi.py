@@ -70,11 +70,14 @@ def document_hash(encoded: bytes) -> str:
     return hashlib.sha512(encoded).hexdigest().upper()
 
 
-def v2_document(kinds: Iterable[Kind], schema_of: SchemaSource, *, version: str = "1.36") -> dict[str, Any]:
-    """Everything in one Swagger 2.0 document, for older clients."""
+def v2_document(
+    kinds: Iterable[Kind], schema_of: SchemaSource, *, by_name: Iterable[Kind] = (), version: str = "1.36"
+) -> dict[str, Any]:
+    """Everything in one Swagger 2.0 document. kubectl reads all of it with each apply of a custom resource, so those of
+    `by_name` are only named, as Kubernetes does with kinds that keep what it does not know."""
     served = list(kinds)
     paths = {**_paths(served), **dict(_roots({kind.group for kind in served if _built_in(kind)}))}
-    schemas = _schemas(served, paths, schema_of)
+    schemas = _schemas(served, paths, schema_of) | {kind.schema: _named_only(kind) for kind in by_name}
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version},
@@ -197,6 +200,11 @@ def _list_schema(kind: Kind) -> dict[str, Any]:
             },
         },
     }
+
+
+def _named_only(kind: Kind) -> dict[str, Any]:
+    said = {"group": kind.group, "kind": kind.kind, "version": kind.version}
+    return {"type": "object", "x-kubernetes-group-version-kind": [said]}
 
 
 def _stand_in(name: str) -> dict[str, Any]:

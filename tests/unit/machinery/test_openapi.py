@@ -142,6 +142,15 @@ def test_names() -> None:
     assert group_version_path("batch", "v1") == "apis/batch/v1"
 
 
+def test_swagger_can_name_a_kind_without_describing_it() -> None:
+    document = v2_document([JOB], SCHEMAS.__getitem__, by_name=[BAR])
+    assert document["definitions"]["io.ex.v1.Bar"] == {
+        "type": "object",
+        "x-kubernetes-group-version-kind": [{"group": "ex.io", "kind": "Bar", "version": "v1"}],
+    }
+    assert not [path for path in document["paths"] if "ex.io" in path]
+
+
 def test_swagger_has_plain_references_and_no_alternatives() -> None:
     document = v2_document([JOB, BAR], SCHEMAS.__getitem__)
     definitions = document["definitions"]
