@@ -40,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="start a real control plane and print how to use it")
     up.add_argument("--folder", type=Path, default=_default_folder(), help="where it lives (default: %(default)s)")
-    up.add_argument("--all-controllers", action="store_true", help="run every controller and the scheduler")
+    up.add_argument("--all-controllers", action="store_true", help="run every controller there is")
     up.set_defaults(command=_up)
 
     down = commands.add_parser("down", help="stop it and remove its folder")
@@ -92,7 +92,7 @@ def _up(arguments: argparse.Namespace) -> int:
         print(f"# one runs already in {folder}")
         return _env(arguments)
     controllers = plane.EVERYTHING if arguments.all_controllers else plane.CONTROLLERS
-    plane.RealControlPlane(folder, controllers, scheduler=arguments.all_controllers).start()
+    plane.RealControlPlane(folder, controllers, scheduler=True).start()
     return _env(arguments)
 
 

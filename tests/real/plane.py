@@ -34,7 +34,7 @@ from tests.real.parts import binary
 USERS = {"admin": ("system:masters",), "alice": ("team-a",), "bob": ("team-b", "auditors")}
 
 # The controllers whose work belongs to the API as people know it, and which ours has too. What needs machines or a
-# cloud (node lifecycle, volumes, certificates, autoscaling) is left to `EVERYTHING`.
+# cloud (volumes, certificates, addresses, autoscaling) is left to `EVERYTHING`.
 CONTROLLERS = (
     "namespace-controller",
     "garbage-collector-controller",
@@ -55,6 +55,9 @@ CONTROLLERS = (
     "daemonset-controller",
     "endpoints-controller",
     "endpointslice-controller",
+    "node-lifecycle-controller",
+    "taint-eviction-controller",
+    "pod-garbage-collector-controller",
 )
 EVERYTHING = ("*",)
 START_SECONDS = 60.0

@@ -38,6 +38,7 @@ WORKLOADS = (
     ("apis/batch/v1", "cronjobs"),
     ("apis/batch/v1", "jobs"),
     ("api/v1", "pods"),
+    ("api/v1", "events"),
     ("api/v1", "endpoints"),
     ("apis/apps/v1", "daemonsets"),
     ("apis/discovery.k8s.io/v1", "endpointslices"),
@@ -136,7 +137,8 @@ class Side:
                 seen, since = now, time.monotonic()
 
     def _revisions(self, namespace: str) -> list[str]:
-        lists = [self.send("GET", f"/{group}/namespaces/{namespace}/{kind}").json() for group, kind in WORKLOADS]
+        paths = [f"/{group}/namespaces/{namespace}/{kind}" for group, kind in WORKLOADS]
+        lists = [self.send("GET", path).json() for path in (*paths, "/api/v1/nodes")]
         return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items", [])]
 
     def close(self) -> None:
@@ -168,7 +170,7 @@ class Side:
 
 @contextlib.contextmanager
 def real_side(name: str = "real") -> Iterator[Side]:
-    with RealControlPlane() as plane:
+    with RealControlPlane(scheduler=True) as plane:
         side = Side(name, plane.kubeconfig)
         try:
             yield side

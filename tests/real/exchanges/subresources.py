@@ -18,7 +18,8 @@ def deployment(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    whole = {"containers": [{"name": "c", "image": "busybox"}], **spec}
+    # No scheduler takes it: what is seen is what was written.
+    whole = {"schedulerName": "by-hand", "containers": [{"name": "c", "image": "busybox"}], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
 
 

@@ -62,7 +62,7 @@ def watch_pod_fields(w: Wire) -> None:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "c", "image": "x"}]},
+        "spec": {"schedulerName": "by-hand", "containers": [{"name": "c", "image": "x"}]},
     }
 
     def changes() -> None:
