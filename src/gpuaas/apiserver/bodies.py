@@ -38,6 +38,7 @@ _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 _SCHEME: Final = "pkg/runtime/scheme.go:111"  # what the real server calls its table of types
+_MAX_DEPTH: Final = 200  # objects in objects; schemas of whole workloads have 50
 _SUMMARY: Final = 30  # bytes of a body that are repeated in the answer
 
 _decoder = msgspec.json.Decoder()
@@ -126,7 +127,7 @@ def media_type(header: str) -> str:
 
 def parse_json(body: bytes) -> Any:
     try:
-        return _decoder.decode(whole_characters(body))
+        return _not_too_deep(_decoder.decode(whole_characters(body)), body)
     except RecursionError:
         raise Unreadable("exceeded max depth") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -134,11 +135,35 @@ def parse_json(body: bytes) -> Any:
     if problem:
         raise Unreadable(problem)
     try:
-        return json.loads(
-            whole_characters(body).decode(errors="replace")
-        )  # broken UTF-8 in a string is no mistake to Go
+        # Broken UTF-8 in a string is no mistake to Go.
+        return _not_too_deep(json.loads(whole_characters(body).decode(errors="replace")), body)
+    except Unreadable:
+        raise
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
+
+
+def _not_too_deep(value: Any, body: bytes | None = None) -> Any:
+    """What is walked by recursion, here and by whoever reads it later, must end well before the stack does."""
+    few = body is not None and body.count(b"{") + body.count(b"[") <= _MAX_DEPTH
+    if not few and _depth_over(value, _MAX_DEPTH):
+        raise Unreadable("exceeded max depth")
+    return value
+
+
+def _depth_over(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            part
+            for node in level
+            if isinstance(node, dict | list)
+            for part in (node.values() if isinstance(node, dict) else node)
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _decoded(body: bytes, media: str) -> Any:
@@ -158,7 +183,7 @@ def _decoded(body: bytes, media: str) -> Any:
 
 def _parse_yaml(body: bytes) -> Any:
     try:
-        return load_yaml(body)
+        return _not_too_deep(load_yaml(body))
     except YamlError as error:
         raise Unreadable(str(error)) from None
 
@@ -166,16 +191,20 @@ def _parse_yaml(body: bytes) -> Any:
 def _configuration(body: bytes) -> Any:
     """An apply's body is YAML, and nearly always the JSON that YAML contains."""
     try:
-        config = _decoder.decode(whole_characters(body))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            config = load_yaml(body)
-        except YamlError as error:
-            raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
+        config = _configured(body)
+    except (YamlError, Unreadable) as error:
+        raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if config is not None and not isinstance(config, dict):
         what = f"json: cannot unmarshal {json_kind(config)} into Go value of type map[string]interface {{}}"
         raise BadRequest(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {what}")
     return config or {}
+
+
+def _configured(body: bytes) -> Any:
+    try:
+        return _not_too_deep(_decoder.decode(whole_characters(body)), body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _not_too_deep(load_yaml(body))
 
 
 def _parse_protobuf(body: bytes) -> Any:

@@ -29,6 +29,7 @@ class Wanted:
 
 
 PLAIN: Final = Wanted("json")
+_PRETTY_YAML: Final = 256 * 1024
 # The forms an answer can be asked in, as (form, group, version).
 Forms = frozenset[tuple[str, str, str]]
 OBJECT_FORMS: Final[Forms] = frozenset(
@@ -87,7 +88,9 @@ def _quality(text: str) -> float:
 
 def encode_as(wanted: Wanted, obj: Any, *, pretty: bool = False) -> bytes:
     if wanted.media == "yaml":
-        return dump_yaml(obj).encode()
+        raw = encode(obj)
+        # All JSON is YAML: what is long is left at that, since writing it prettily would keep everybody else waiting.
+        return dump_yaml(obj).encode() if len(raw) < _PRETTY_YAML else raw
     if pretty:
         return msgspec.json.format(encode(obj), indent=2) + b"\n"
     return encode(obj)

@@ -32,6 +32,8 @@ def is_open(path: str) -> bool:
 
 def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Request) -> Response:
     path = info.path.rstrip("/") or "/"
+    if not path.startswith("/"):  # such as the * of OPTIONS
+        raise PageNotFound
     if request.method not in ("GET", "HEAD"):
         raise MethodNotAllowed
     head = path.split("/", 2)[1] if path != "/" else ""

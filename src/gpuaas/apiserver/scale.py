@@ -11,6 +11,7 @@ from gpuaas.apiserver import write
 from gpuaas.apiserver.bodies import read_write
 from gpuaas.apiserver.codec import negotiate
 from gpuaas.apiserver.http import Answer, Request
+from gpuaas.apiserver.objectmeta import metadata
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.base.errors import BadRequest, Invalid
@@ -70,6 +71,7 @@ def _tracked(op: Operation, old: Object, where: Scale, form: str, body: Any) -> 
         case _:
             desired = apply_json_patch(live, body)
     _replicas(op, desired)
+    metadata(desired)
     return ssa.track_update(live, desired, op.manager, schema, api_version=_VERSION, now=now, subresource="scale")
 
 

@@ -29,7 +29,7 @@ from gpuaas.apiserver.objectmeta import (
 )
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
-from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid
+from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, TooLarge
 from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.machinery import ssa
 from gpuaas.machinery.jsonpatch import apply_json_patch
@@ -39,6 +39,8 @@ from gpuaas.machinery.schema.strict import strict_messages
 from gpuaas.machinery.ssa.gotext import verb_v
 from gpuaas.machinery.strategic import apply_strategic_patch
 from gpuaas.store import Entry
+
+_MAX_OBJECT = 4 * 1024 * 1024  # bytes: a request's body and what we add; patches could make it grow for ever
 
 
 def create(op: Operation, body: Any) -> Awaitable[Outcome]:
@@ -320,12 +322,18 @@ def ordered(op: Operation, obj: Object) -> Object:
     return result
 
 
-def _renderer(obj: Object) -> Callable[[int], tuple[bytes, Object]]:
+def _renderer(obj: Object, *, gone: bool = False) -> Callable[[int], tuple[bytes, Object]]:
     meta = obj["metadata"]
+    deleting = gone or bool(meta.get("deletionTimestamp"))  # nothing may be too large to be deleted
 
     def render(revision: int) -> tuple[bytes, Object]:
         meta["resourceVersion"] = str(revision)
-        return encode(obj), obj
+        raw = encode(obj)
+        if len(raw) > _MAX_OBJECT and not deleting:
+            raise TooLarge(
+                f"Request entity too large: the object would have {len(raw)} bytes, the limit is {_MAX_OBJECT}"
+            )
+        return raw, obj
 
     return render
 
@@ -340,7 +348,7 @@ def remove(op: Operation, obj: Object) -> Awaitable[Outcome]:
     if op.dry_run:
         return _done(Outcome(obj))
     last = ordered(op, obj)
-    return _settled(op.cluster.store.delete(op.key, _renderer(last)), 200)
+    return _settled(op.cluster.store.delete(op.key, _renderer(last, gone=True)), 200)
 
 
 def _let_go(op: Operation, obj: Object) -> Awaitable[Outcome]:

@@ -9,9 +9,13 @@ say why; `PatchRefused.why` does, for logs.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from gpuaas.base.errors import ApiError, BadRequest, TooLarge
 
 MAX_OPERATIONS: Final = 10_000
+MAX_COPIED: Final = 3 * 1024 * 1024  # bytes: copies of copies double with every line of a patch
+_MAX_DEPTH: Final = 200  # steps of a pointer; what is deeper cannot have been sent
 _ABSENT: Final = object()
 _GO_KINDS: Final = ((bool, "bool"), (dict, "object"), (list, "array"), (str, "string"))
 
@@ -75,6 +79,7 @@ class _Document:
     def __init__(self, root: Any) -> None:
         self.root = root
         self._own: dict[int, Any] = {}
+        self._copied = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
         value = operation.get("value")
@@ -94,16 +99,27 @@ class _Document:
                 self._add(self._pointer(operation, "path"), moved)
             case "copy":
                 copied = self._get(self._pointer(operation, "from"))
+                self._count(copied)
                 self._own.clear()  # what is in two places now must be copied before it changes
                 self._add(self._pointer(operation, "path"), copied)
             case other:
                 raise PatchRefused(f"Unexpected kind: {other or 'unknown'}")
+
+    def _count(self, copied: Any) -> None:
+        self._copied += len(msgspec.json.encode(copied))
+        if self._copied > MAX_COPIED:
+            raise PatchRefused(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self._copied}, "
+                f"exceeding the limit {MAX_COPIED}"
+            )
 
     def _pointer(self, operation: dict[str, Any], name: str) -> list[str]:
         text = operation.get(name)
         if text is None:
             raise PatchRefused(f"{operation['op']} operation failed to decode {name}: missing value")
         steps = text.split("/")[1:]
+        if len(steps) > _MAX_DEPTH:
+            raise PatchRefused(f"{operation['op']} operation does not apply: {name} has {len(steps)} steps")
         return [_unescaped(step) for step in steps]
 
     def _add(self, pointer: list[str], value: Any) -> None:

@@ -94,7 +94,8 @@ def _parts(openapi: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]
             yield name, openapi[name]
     for name in ("allOf", "oneOf", "anyOf"):
         for index, part in enumerate(openapi.get(name, ())):
-            yield child(name, index), part
+            if isinstance(part, Mapping):
+                yield child(name, index), part
 
 
 def _has_unsupported(openapi: Mapping[str, Any]) -> bool:

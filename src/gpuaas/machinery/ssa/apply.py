@@ -99,7 +99,7 @@ def describe(obj: Object) -> str:
 
 
 def _group_version_kind(obj: Object) -> str:
-    version = obj.get("apiVersion") or "/"
+    version = str(obj.get("apiVersion") or "/")
     return f"{version if '/' in version else '/' + version}, Kind={obj.get('kind') or ''}"
 
 
