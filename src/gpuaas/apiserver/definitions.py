@@ -28,6 +28,7 @@ from gpuaas.store import Entry, Event
 
 BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it
 _MARK = BUNDLED.encode()
+_TOGETHER = 8  # definitions written at once: few commits, and no heap of trees that nobody needs later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
 
@@ -103,8 +104,11 @@ class Definitions:
                 outdated.append((definition, entry))
             else:
                 self._digests[ours.name] = _digest(entry.obj["spec"])
+            if len(outdated) == _TOGETHER:
+                await asyncio.gather(*(self._write(*each) for each in outdated))
+                outdated.clear()
             await asyncio.sleep(0)  # requests come first
-        await asyncio.gather(*(self._write(definition, entry) for definition, entry in outdated))
+        await asyncio.gather(*(self._write(*each) for each in outdated))
 
     async def _write(self, definition: Object, entry: Entry | None) -> None:
         # What the store will hold is known beforehand, so that its own event does not look like a change.

@@ -16,7 +16,7 @@ import httptools
 
 MAX_BODY: Final = 3 * 1024 * 1024
 MAX_HEADERS: Final = 64 * 1024
-_PIECE: Final = 256 * 1024  # of a long body, and how much may wait in a connection's buffers
+_PIECE: Final = 64 * 1024  # of a long body, and how much may wait in a connection's buffers
 SLOW_READER: Final = 64 * 1024 * 1024  # bytes waiting for one stream's client; more and it is cut off
 MAX_CONNECTIONS: Final = 4096  # more are turned away: files and memory are for those who are served
 _MAX_WAITING: Final = 64  # requests sent before their turn; reading stops until some are answered
