@@ -16,6 +16,7 @@ from gpuaas.admission.picture import Picture, engine_of
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.amounts import text
 from gpuaas.engine.explain import Explanation, Numbers
+from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
 
 View = Mapping[str, Any]
@@ -237,7 +238,7 @@ def _waiting(picture: Picture, workload: View, now: Millis) -> Answer:
         _subject(workload),
         "Pending",
         reason,
-        found.message or "it is about to be looked at",
+        _sentence(found),
         evidence,
         ways,
         found.cluster_queue or "",
@@ -245,10 +246,27 @@ def _waiting(picture: Picture, workload: View, now: Millis) -> Answer:
     )
 
 
+def _sentence(found: Explanation) -> str:
+    """The one reason, short; upstream's whole message is in the workload's condition."""
+    short = [each for each in found.numbers if each.missing > 0]
+    if found.token is Token.EXCEEDS_MAX_QUOTA and short:
+        worst = max(short, key=lambda each: each.capacity)
+        asked, most = text(worst.resource, worst.requested), text(worst.resource, worst.capacity)
+        return (
+            f"it asks for {asked} {worst.resource}; ClusterQueue {found.cluster_queue} can never give more than {most}"
+        )
+    if found.token is Token.WAITING_FOR_QUOTA and short:
+        best = min(short, key=lambda each: each.missing)
+        missing = text(best.resource, best.missing)
+        return f"{missing} more {best.resource} of flavor {best.flavor} would have to be free"
+    return found.message or "it is about to be looked at"
+
+
 def _quota_evidence(found: Explanation) -> Iterator[str]:
     if found.position is not None:
         yield f"position {found.position + 1} in ClusterQueue {found.cluster_queue}"
-    for numbers in found.numbers:
+    short = [each for each in found.numbers if each.missing > 0]
+    for numbers in short or found.numbers:
         yield numbers.line()
         yield from _holders(numbers)
     for key, rule in found.victims:

@@ -1,0 +1,202 @@
+"""`apply -f`, `get`, `delete`: for people without kubectl. Names and short names come from discovery."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+
+if TYPE_CHECKING:
+    from gpuaas.client.http import HttpClient
+    from gpuaas.client.protocol import Object, Resource
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "files", multiple=True, required=True, help="A file, a folder, or - for standard input."
+)
+@click.option("--dry-run", is_flag=True, help="Ask the server, change nothing.")
+@on_a_cluster()
+def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
+    """Make the cluster be as the manifests say."""
+    objects = [obj for name in files for obj in read_manifests(name)]
+    if not objects:
+        raise click.ClickException("there is no object in what was given")
+
+    async def act(client: "HttpClient", namespace: str) -> None:
+        from gpuaas.client.protocol import PatchKind
+
+        for obj in objects:
+            resource = await _resource_of(client, obj)
+            meta = obj["metadata"]
+            where = meta.get("namespace") or namespace if resource.namespaced else ""
+            if not meta.get("name"):
+                raise click.ClickException(
+                    f"{obj['kind']} has only a generateName: apply needs a name (kubectl create does not)"
+                )
+            await client.patch(
+                resource,
+                meta["name"],
+                obj,
+                where,
+                kind=PatchKind.APPLY,
+                field_manager="gpuaas",
+                force=True,
+                dry_run=dry_run,
+            )
+            click.echo(f"{resource.kind.lower()}/{meta['name']} applied{' (dry run)' if dry_run else ''}")
+
+    target.work(act)
+
+
+@click.command()
+@click.argument("what")
+@click.argument("name", default="")
+@click.option("-A", "--all-namespaces", is_flag=True)
+@click.option("-l", "--selector", default="")
+@on_a_cluster("json", "yaml", "wide")
+def get(target: Target, what: str, name: str, all_namespaces: bool, selector: str) -> None:
+    """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml."""
+
+    async def ask(client: "HttpClient", namespace: str) -> Any:
+        resource = await find_resource(client, what)
+        where = "" if all_namespaces or not resource.namespaced else namespace
+        if target.output in ("json", "yaml"):
+            if name:
+                return await client.get(resource, name, where)
+            listing = await client.list(resource, where, labels=selector)
+            return {"apiVersion": "v1", "kind": "List", "items": listing.items}
+        return await _table(client, resource, where, name, selector)
+
+    found = target.work(ask)
+    if target.output == "json":
+        print_json(found)
+    elif target.output == "yaml":
+        from gpuaas.machinery.yamltext import dump_yaml
+
+        click.echo(dump_yaml(found), nl=False)
+    else:
+        _print(found, wide=target.output == "wide", namespaces=all_namespaces)
+
+
+@click.command()
+@click.argument("what")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All of that kind in the namespace.")
+@on_a_cluster()
+def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) -> None:
+    """Delete objects: gpuaas delete job train."""
+    if not names and not everything:
+        raise click.UsageError("name what to delete, or say --all")
+
+    async def act(client: "HttpClient", namespace: str) -> None:
+        from gpuaas.client.protocol import Propagation
+
+        resource = await find_resource(client, what)
+        where = namespace if resource.namespaced else ""
+        chosen = names or tuple(each["metadata"]["name"] for each in (await client.list(resource, where)).items)
+        for name in chosen:
+            await client.delete(resource, name, where, propagation=Propagation.BACKGROUND)
+            click.echo(f"{resource.kind.lower()}/{name} deleted")
+
+    target.work(act)
+
+
+def read_manifests(name: str) -> "Iterator[Object]":
+    from gpuaas.machinery.yamltext import YamlError, load_yaml_documents
+
+    paths: list[Path | None] = [None] if name == "-" else _files(Path(name))
+    for path in paths:
+        text = sys.stdin.read() if path is None else path.read_text()
+        try:
+            for document in load_yaml_documents(text):
+                yield from _objects(document, str(path or "standard input"))
+        except YamlError as error:
+            raise click.ClickException(f"{path or 'standard input'}: {error}") from None
+
+
+def _files(path: Path) -> list[Path | None]:
+    if path.is_dir():
+        return [each for each in sorted(path.iterdir()) if each.suffix in (".yaml", ".yml", ".json")]
+    if not path.exists():
+        raise click.ClickException(f"there is no file {path}")
+    return [path]
+
+
+def _objects(document: Any, source: str) -> "Iterator[Object]":
+    if document is None:
+        return
+    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
+        raise click.ClickException(f"{source}: an object needs apiVersion and kind")
+    if document["kind"] == "Kustomization":
+        return
+    if document["kind"].endswith("List") and "items" in document:
+        for item in document["items"]:
+            yield from _objects(item, source)
+        return
+    document.setdefault("metadata", {})
+    yield document
+
+
+async def _resource_of(client: "HttpClient", obj: "Object") -> "Resource":
+    from gpuaas.client.protocol import Resource
+
+    group, _, version = obj["apiVersion"].rpartition("/")
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    for each in (await _raw(client, path)).get("resources") or ():
+        if each["kind"] == obj["kind"] and "/" not in each["name"]:
+            return Resource(group, version, each["name"], each["namespaced"], each["kind"])
+    raise click.ClickException(f"the cluster knows no {obj['kind']} in {obj['apiVersion']}")
+
+
+async def find_resource(client: "HttpClient", what: str) -> "Resource":
+    """By plural, singular, kind or short name, with or without its group: pods, po, workloads.kueue.x-k8s.io."""
+    from gpuaas.client.protocol import Resource
+
+    wanted, _, group = what.lower().partition(".")
+    for found in ("/api", "/apis"):
+        document = await _raw(client, found, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+        for item in document.get("items") or ():
+            name = item["metadata"].get("name", "")
+            if group and name != group:
+                continue
+            for version in item["versions"]:
+                for each in version["resources"]:
+                    kind = each["responseKind"]["kind"]
+                    names = {each["resource"], each["singularResource"], kind.lower(), *(each.get("shortNames") or ())}
+                    if wanted in names and "list" in each["verbs"]:
+                        scope = each["scope"] == "Namespaced"
+                        return Resource(name, version["version"], each["resource"], scope, kind)
+    raise click.ClickException(f'the cluster has no resource called "{what}"')
+
+
+async def _raw(client: "HttpClient", path: str, accept: str = "application/json") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(await client.raw("GET", path, accept=accept))
+    return found
+
+
+async def _table(client: "HttpClient", resource: "Resource", where: str, name: str, selector: str) -> dict[str, Any]:
+    from urllib.parse import quote
+
+    path = resource.path(where, name)
+    if selector:
+        path += f"?labelSelector={quote(selector)}"
+    return await _raw(client, path, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+
+
+def _print(table: dict[str, Any], *, wide: bool, namespaces: bool) -> None:
+    rows = table.get("rows") or []
+    if not rows:
+        click.echo("nothing found")
+        return
+    shown = [index for index, each in enumerate(table["columnDefinitions"]) if wide or not each.get("priority")]
+    headers = [table["columnDefinitions"][index]["name"].upper() for index in shown]
+    cells = [[row["cells"][index] for index in shown] for row in rows]
+    if namespaces:
+        headers = ["NAMESPACE", *headers]
+        cells = [[row["object"]["metadata"].get("namespace", ""), *line] for row, line in zip(rows, cells, strict=True)]
+    print_table(headers, cells)
