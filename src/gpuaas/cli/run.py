@@ -50,14 +50,14 @@ async def _submit(client: "HttpClient", namespace: str, command: tuple[str, ...]
     local = await _runs_here(client)
     if not wanted["image"] and not local:
         raise click.UsageError("this cluster runs images: name one with --image")
-    job = job_for(command, queue, local=local and not wanted["image"], **wanted)
+    job = job_for(command, local=local and not wanted["image"], **{**wanted, "queue": queue})
     return await client.create(JOBS, {**job, "metadata": {**job["metadata"], "namespace": namespace}}, namespace)
 
 
 def job_for(
     command: tuple[str, ...],
-    queue: str,
     *,
+    queue: str,
     local: bool,
     name: str = "",
     gpus: str = "0",
@@ -67,7 +67,6 @@ def job_for(
     image: str = "",
     array: str = "",
     seconds: int | None = None,
-    **_: Any,
 ) -> "Object":
     """The Job that `gpuaas run` makes."""
     product, _sep, number = gpus.rpartition(":")
