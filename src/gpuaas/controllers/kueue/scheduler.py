@@ -6,7 +6,7 @@ is told to the engine, which takes the decision back. `Waiting` is the moment fr
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.admission.ledger import preemption_entry
@@ -25,6 +25,7 @@ from gpuaas.runtime.writes import write_status
 
 _log = logging.getLogger(__name__)
 _EVENT_LIMIT = 1024
+_TRIES = 50
 
 
 class Scheduler:
@@ -96,12 +97,12 @@ class Scheduler:
         queue = engine.forest.queues[admitted.cluster_queue]
         flavors = frozenset(flavor for given in admitted.pod_sets for _, flavor in given.flavors)
         all_flavors = frozenset(f.flavor for group in queue.spec.groups for f in group.flavors)
-        life = reserve(
-            life_of(obj), admitted.cluster_queue, required_checks(queue.spec.checks, flavors, all_flavors), now
-        )
+        required = required_checks(queue.spec.checks, flavors, all_flavors)
         given = admission(admitted, engine.flavors, engine.places.topologies)
         try:
-            await self._write(obj, life, given)
+            life = await self._write(
+                obj, lambda seen: reserve(life_of(seen), admitted.cluster_queue, required, now), given
+            )
         except NotFound:
             self._mirror.failed(admitted.key, None)
             return
@@ -123,10 +124,10 @@ class Scheduler:
         obj = self._find(victim.key)
         if obj is None or is_true(life_of(obj).evicted):
             return
-        by, now = self._find(victim.by), self._clock.now()
-        life = evict(life_of(obj), PREEMPTED, victim.message, self._millis(), rule=victim.rule.value)
+        by, now, at = self._find(victim.by), self._clock.now(), self._millis()
+        rule = victim.rule.value
         try:
-            await self._write(obj, life)
+            await self._write(obj, lambda seen: evict(life_of(seen), PREEMPTED, victim.message, at, rule=rule))
         except ApiError as error:
             _log.warning("preemption of %s: %s", victim.key, error)
             return
@@ -155,23 +156,29 @@ class Scheduler:
         found = conditions_of(obj).get("QuotaReserved")
         if found is not None and found.get("message") == passed.message and found.get("reason") == "Pending":
             return
-        life = with_pending(obj, passed.message, self._millis())
+        at = self._millis()
         try:
-            await self._write(obj, life)
+            await self._write(obj, lambda seen: with_pending(seen, passed.message, at))
         except ApiError as error:
             _log.debug("pending %s: %s", passed.key, error)
             return
         self._event(obj, WARNING, "Pending", passed.message)
 
-    async def _write(self, obj: Object, life: Life, given: Object | None = None) -> None:
-        """Once more on a conflict with somebody else's write, from what is there then."""
-        try:
-            await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
-        except Conflict:
-            newer = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
-            if newer["metadata"]["uid"] != obj["metadata"]["uid"]:
-                raise
-            await write_status(self._client, WORKLOADS, newer, status_with(newer, life, given))
+    async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
+        """The step is taken again from what is there when somebody else wrote in between; a decision is not lost."""
+        for _ in range(_TRIES):
+            life = step(obj)
+            try:
+                await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
+            except Conflict:
+                await asyncio.sleep(0)
+                newer = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
+                if newer["metadata"]["uid"] != obj["metadata"]["uid"]:
+                    raise
+                obj = newer
+            else:
+                return life
+        raise Conflict(WORKLOADS.group, WORKLOADS.plural, obj["metadata"]["name"], "it is written all the time")
 
     def _find(self, key: str) -> Object | None:
         namespace, _, name = key.partition("/")
