@@ -196,16 +196,20 @@ class Connection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self._url += url
-        self._count_header(len(url))
+        self._header_bytes += len(url)
+        if self._header_bytes > MAX_HEADERS:
+            self._refuse_headers()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         request = self._request
         if request is None:
             return
         name = name.lower()
-        known = request.headers.get(name)
-        request.headers[name] = value if known is None else known + b"\n" + value  # repeated headers, kept apart
-        self._count_header(len(name) + len(value))
+        headers = request.headers
+        headers[name] = headers[name] + b"\n" + value if name in headers else value  # repeated ones, kept apart
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MAX_HEADERS:
+            self._refuse_headers()
 
     def on_headers_complete(self) -> None:
         request = self._request
@@ -347,11 +351,9 @@ class Connection(asyncio.Protocol):
             self.transport.write(_head(Response(status, text, b"text/plain"), False) + text)
             self.transport.close()
 
-    def _count_header(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > MAX_HEADERS:
-            self._request = None
-            self._refuse(431, b"request headers too large")
+    def _refuse_headers(self) -> None:
+        self._request = None
+        self._refuse(431, b"request headers too large")
 
     def look(self, now: float) -> None:
         """Lets go of a client that began a request and does not end it, or has asked nothing for long."""

@@ -49,6 +49,11 @@ class Wanted:
 
 def wanted_user(headers: Mapping[bytes, bytes]) -> Wanted | None:
     """Read the headers (lower-case names; repeated ones joined by newlines); None if nobody is to be impersonated."""
+    for header in headers:
+        if header.startswith(b"impersonate-"):
+            break
+    else:
+        return None  # as nearly always
     name = _first(headers, b"impersonate-user")
     uid = _first(headers, b"impersonate-uid")
     groups = _all(headers, b"impersonate-group")
