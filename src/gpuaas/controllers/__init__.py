@@ -24,7 +24,9 @@ from gpuaas.controllers.node_lifecycle import (
     PodGarbageCollector,
     TaintEvictionController,
 )
+from gpuaas.controllers.notebooks import NotebookController
 from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.controllers.ray_clusters import RayClusterController
 from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
@@ -63,9 +65,14 @@ NODES: tuple[type[Controller], ...] = (
     TaintEvictionController,
     PodGarbageCollector,
 )
+OPERATORS: tuple[type[Controller], ...] = (RayClusterController, NotebookController)
 KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses, *JOB_CONTROLLERS)
 
 
 def all_controllers(deps: Deps, names: Container[str] | None = None) -> list[Controller]:
     """Every controller, or only those of the given names."""
-    return [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *KUEUE) if names is None or kind.name in names]
+    return [
+        kind(deps)
+        for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS, *KUEUE)
+        if names is None or kind.name in names
+    ]
