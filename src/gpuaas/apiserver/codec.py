@@ -73,7 +73,7 @@ def _wanted(media: str, options: dict[str, str], forms: Forms) -> Wanted | None:
             return None
     form = options.get("as", "")
     if not form:
-        return Wanted(serializer)
+        return PLAIN if serializer == "json" else Wanted(serializer)
     if (form, options.get("g", ""), options.get("v", "")) not in forms:
         return None
     return Wanted(serializer, form, options["v"])

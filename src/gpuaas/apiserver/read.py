@@ -5,10 +5,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuaas.apiserver.codec import Wanted, encode, encode_as
+from gpuaas.apiserver.codec import PLAIN, Wanted, encode, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_list
-from gpuaas.apiserver.present import partial, table
+from gpuaas.apiserver.present import outcome_body, partial, table
 from gpuaas.apiserver.select import predicate
 from gpuaas.base.errors import BadRequest, Expired, Timeout
 from gpuaas.base.fielderrors import invalid
@@ -20,13 +20,26 @@ _WORTH_KEEPING = 64 * 1024
 
 
 def get(op: Operation) -> Outcome:
+    entry = _entry(op)
+    return Outcome(entry.obj, entry.raw)
+
+
+def get_body(op: Operation, wanted: Wanted) -> bytes:
+    """The object as the client wants it; as it is stored, it need not even be decoded."""
+    entry = _entry(op)
+    if wanted is PLAIN and op.version is op.resource.hub and "pretty" not in op.query:
+        return entry.raw
+    return outcome_body(op, Outcome(entry.obj, entry.raw), wanted)
+
+
+def _entry(op: Operation) -> Entry:
     entry = op.cluster.store.get(op.key)
     if entry is None:
         raise op.not_found()
     wanted = op.query.get("resourceVersion")
     if wanted and wanted != "0":
         not_newer_than_now(op, revision_number(wanted))
-    return Outcome(entry.obj, entry.raw)
+    return entry
 
 
 class ListCache:

@@ -152,7 +152,7 @@ class Server:
         wanted = negotiate(request.header(b"accept"))
         match op.verb:
             case "get":
-                return self._body(request, outcome_body(op, read.get(op), wanted), wanted, op)
+                return self._body(request, read.get_body(op, wanted), wanted, op)
             case "list":
                 return self._body(request, read.list_body(op, wanted), wanted, op)
             case "watch":
