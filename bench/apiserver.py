@@ -33,9 +33,9 @@ class Line:
 
 LINES = (
     Line("create", OBJECTS, 2),
-    Line("get", 12_000, 4),
+    Line("get", 9_000, 4),
     Line("patch", OBJECTS, 2, shown="merge patch"),
-    Line("list", 100, 2, shown="list 3,000"),
+    Line("list", 64, 2, shown="list 3,000"),
     Line("watch", 50, 2, connections=200, shown="watch ×200"),
     Line("delete", OBJECTS, 2),
 )
@@ -80,6 +80,8 @@ def _round(number: int, rounds: int, program: Path, servers: list[sides.Side], r
         for line in LINES:
             for server in servers if number % 2 else reversed(servers):
                 progress(f"round {number + 1} of {rounds}: {line.verb} {kind} on {server.name}")
+                for each in servers:
+                    each.settle()
                 figures = generator.run(
                     program, server, line.verb, kind, line.requests, connections=line.connections, objects=OBJECTS
                 )

@@ -53,6 +53,15 @@ class Side:
             ticks += int(fields[11]) + int(fields[12])
         return ticks / _TICK
 
+    def settle(self) -> None:
+        """Wait until it has nothing more to do, so that no line pays for what the line before left to controllers."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            before = self.cpu_seconds()
+            time.sleep(0.25)
+            if self.cpu_seconds() - before < 0.04:
+                return
+
     def make_namespace(self, name: str) -> None:
         body = json.dumps({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}).encode()
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
