@@ -16,6 +16,7 @@ from gpuaas.machinery.gojson import json_problem
 from gpuaas.store import Compacted, Entry, FutureRevision
 
 _KEPT_LISTS = 4
+_KEPT_BYTES = 32 << 20
 _WORTH_KEEPING = 64 * 1024
 
 
@@ -57,8 +58,9 @@ class ListCache:
             return
         self._bodies.pop(key, None)
         self._bodies[key] = (revision, body)
-        while len(self._bodies) > _KEPT_LISTS:
-            self._bodies.pop(next(iter(self._bodies)))
+        kept = sum(len(each) for _, each in self._bodies.values())
+        while len(self._bodies) > 1 and (len(self._bodies) > _KEPT_LISTS or kept > _KEPT_BYTES):
+            kept -= len(self._bodies.pop(next(iter(self._bodies)))[1])
 
 
 def list_body(op: Operation, wanted: Wanted) -> bytes:
