@@ -14,7 +14,7 @@ from gpuaas.admission.vectors import judge
 from gpuaas.cli.replay import replay
 
 HERE = Path(__file__).parent / "vectors"
-SAMPLES = ("admission.jsonl.gz", "topology.jsonl.gz")
+SAMPLES = ("admission.jsonl.gz", "topology.jsonl.gz", "preference.jsonl.gz", "layers.jsonl.gz")
 
 
 def read(name: str) -> list[dict[str, Any]]:
@@ -31,14 +31,14 @@ def test_decides_as_measured(vector: dict[str, Any]) -> None:
 
 
 def test_the_sample_has_every_family() -> None:
-    assert len({v["scenario"]["family"] for v in VECTORS if "scenario" in v}) == 15
-    assert len({v["family"] for v in VECTORS if "levels" in v}) == 10
+    assert len({v["scenario"]["family"] for v in VECTORS if "scenario" in v}) == 15 + 1
+    assert len({v["family"] for v in VECTORS if "levels" in v}) == 10 + 1
 
 
 def test_replay_ends_with_how_many_agree() -> None:
     result = CliRunner().invoke(replay, [str(HERE / name) for name in SAMPLES])
     assert result.exit_code == 0
-    assert result.output.strip().splitlines()[-1] == "90 of 90 agree"
+    assert result.output.strip().splitlines()[-1] == "120 of 120 agree"
 
 
 def test_replay_shows_scenario_step_cycle_and_both_decisions_where_they_differ(tmp_path: Path) -> None:
