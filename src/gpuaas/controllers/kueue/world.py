@@ -121,7 +121,7 @@ class Mirror:
             self._tell(self._reader.reserved(obj))
             return
         if before != value:
-            self._tell(value)
+            self._tell(self._reader.reserved(obj))  # with what it holds: pods that are done give theirs back
         evicted = conditions.get("Evicted")
         if is_true(evicted) and not item.evicted:
             self._tell(Evicted(key, evicted.get("reason", "")))
