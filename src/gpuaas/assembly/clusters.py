@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.api.custom import bundled
 from gpuaas.api.kubernetes import builtin_kinds, schema_source
 from gpuaas.apiserver.access import Access
@@ -32,7 +33,14 @@ class ClusterParts:
 
 
 async def open_cluster(
-    name: str, path: Path, trust: Trust, clock: Clock, ids: IdSource, *, fsync: bool = True
+    name: str,
+    path: Path,
+    trust: Trust,
+    clock: Clock,
+    ids: IdSource,
+    *,
+    fsync: bool = True,
+    jobs: JobsConfig | None = None,
 ) -> ClusterParts:
     store = await Store.open(path, clock=clock, fsync=fsync)
     cluster = Cluster(name, store, SchemaSet(schema_source), clock, ids)
@@ -41,7 +49,7 @@ async def open_cluster(
     client = LocalClient(cluster, access.system_user("bootstrap"), "gpuaas")
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
-    install_job_webhooks(cluster)
+    install_job_webhooks(cluster, jobs)
     access.start()
     await bootstrap(cluster, client, definitions)
     return ClusterParts(cluster, access, definitions)
