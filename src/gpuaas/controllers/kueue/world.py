@@ -10,7 +10,7 @@ from typing import Any
 
 from gpuaas.admission import quotas
 from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.workloads import Reader
+from gpuaas.admission.workloads import Reader, holds_quota, queueable
 from gpuaas.engine.changes import Change, Evicted, Finished, Gone, PodsReady, Released, Reserved
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.values import StopPolicy, Workload
@@ -147,10 +147,9 @@ class Mirror:
         self._changed()
 
 
-def _counts(workload: View) -> bool:
+def _counts(workload: Object) -> bool:
     """Whether it waits or holds quota at all."""
-    active = (workload.get("spec") or {}).get("active", True)
-    return bool(active) and not is_true(conditions_of(workload).get("Finished"))
+    return holds_quota(workload) or queueable(workload)
 
 
 def _check_rules(queue: View) -> list[Object]:
