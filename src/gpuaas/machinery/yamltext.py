@@ -13,6 +13,7 @@ import yaml
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DumperBase: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _MAX_NODES = 1_000_000
+_MAX_DEPTH = 200
 _TIMESTAMP, _BOOL, _STRING = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str"))
 _YES = frozenset(("y", "yes", "true", "on"))
 # What the base library's constructors raise for a value that its tag does not fit (`!!int x`, `!!timestamp x`).
@@ -51,6 +52,7 @@ def load_yaml(text: str | bytes) -> Any:
 
 def load_yaml_documents(text: str | bytes) -> Iterator[Any]:
     try:
+        _check_depth(text)
         for document in yaml.load_all(text, Loader=_Loader):
             yield _as_json(document, [_MAX_NODES])
     except yaml.MarkedYAMLError as error:
@@ -59,6 +61,18 @@ def load_yaml_documents(text: str | bytes) -> Iterator[Any]:
         raise
     except (yaml.YAMLError, RecursionError, *_STUMBLES) as error:
         raise YamlError("yaml: " + str(error).replace("\n", " ")) from None
+
+
+def _check_depth(text: str | bytes) -> None:
+    """libyaml builds documents by recursion, in C: what is nested too deep would not raise but end the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise YamlError("exceeded max depth")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def duplicate_keys(text: str | bytes) -> list[str]:
