@@ -29,6 +29,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
     "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),
     "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),
+    "demo": ("gpuaas.cli.demo", "demo", "A story told live, each step checked."),
     "replay": ("gpuaas.cli.replay", "replay", "Run measured admission decisions against the engine."),
 }
 

@@ -31,7 +31,7 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
         from gpuaas.client.protocol import PatchKind
 
         for obj in objects:
-            resource = await _resource_of(client, obj)
+            resource = await resource_of(client, obj)
             meta = obj["metadata"]
             where = meta.get("namespace") or namespace if resource.namespaced else ""
             if not meta.get("name"):
@@ -142,7 +142,7 @@ def _objects(document: Any, source: str) -> "Iterator[Object]":
     yield document
 
 
-async def _resource_of(client: "HttpClient", obj: "Object") -> "Resource":
+async def resource_of(client: "HttpClient", obj: "Object") -> "Resource":
     from gpuaas.client.protocol import Resource
 
     group, _, version = obj["apiVersion"].rpartition("/")
