@@ -208,7 +208,9 @@ class World:
             self.forest.wake(item.queue)
 
     def _release(self, change: Released) -> None:
-        item = self.items[change.key]
+        item = self.items.get(change.key)
+        if item is None:
+            return
         if item.reserved:
             self._forget_running(item)
             self._give_back(item)
@@ -244,8 +246,8 @@ class World:
             item.queue.release(item)
 
     def _evict(self, key: str, reason: str) -> None:
-        item = self.items[key]
-        if item.reserved and not item.evicted and item.queue is not None:
+        item = self.items.get(key)
+        if item is not None and item.reserved and not item.evicted and item.queue is not None:
             item.queue.mark_evicted(item, reason)
             self.forest.wake(item.queue)
 

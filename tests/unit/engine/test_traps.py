@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from gpuaas.engine import lifecycle
 from gpuaas.engine.changes import Evicted, Finished, Released, Reserved
+from gpuaas.engine.checks import fingerprint
 from gpuaas.engine.constraints import Requirement
 from gpuaas.engine.lifecycle import CheckStatus, Flag, Life
 from gpuaas.engine.nominate import largest_feasible
@@ -284,3 +285,10 @@ def test_a_later_pod_set_sees_what_an_earlier_one_of_its_workload_would_take() -
     sets = (PodSet("one", 1, (("gpu", 3),)), PodSet("two", 1, (("gpu", 2),)))
     lab.submit("w", "q", pod_sets=sets)
     assert admitted(lab.cycle())["w"] == {"one": {"gpu": "spot"}, "two": {"gpu": "ondemand"}}
+
+
+def test_news_of_workloads_nobody_knows_changes_nothing() -> None:
+    lab = Lab(queue("q", 4))
+    before = fingerprint(lab.engine)
+    lab.engine.apply(Finished("ns/x"), Released("ns/x"), Evicted("ns/x", "Preempted"))
+    assert fingerprint(lab.engine) == before
