@@ -238,7 +238,7 @@ class FakeCluster:
         new = {**obj, "metadata": metadata}
         if (namespace if resource.namespaced else "", metadata["name"]) in self._bucket(resource):
             raise AlreadyExists(resource.group, resource.plural, metadata["name"])
-        if resource.plural not in _NO_STATUS and resource is not builtin.NAMESPACES:
+        if resource.plural not in _NO_STATUS and resource not in (builtin.NAMESPACES, builtin.NODES):
             new.pop("status", None)
         if dry_run:
             return new

@@ -1,0 +1,99 @@
+"""What becomes of nodes that fall silent, and of the pods on them."""
+
+from typing import Any
+
+import pytest
+
+from gpuaas.client.resources import LEASES, NODES, PODS
+from gpuaas.controllers.node_lifecycle import NodeLifecycleController, PodGarbageCollector, TaintEvictionController
+from gpuaas.controllers.node_lifecycle.eviction import leaves_at
+from gpuaas.controllers.node_lifecycle.health import wanted_taints
+from gpuaas.testing.objects import node, pod
+from gpuaas.testing.time import Stage, scenario, stage
+
+UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+TOLERATES_A_WHILE = [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 300}]
+
+
+def beat(on: Stage, name: str) -> None:
+    moment = str(on.clock.now())
+    on.cluster.put(LEASES, {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {"renewTime": moment}})
+
+
+def keys(taints: Any) -> list[tuple[str, str]]:
+    return [(one["key"].rpartition("/")[2], one["effect"]) for one in taints or ()]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (node("n"), None),
+        (node("n", ready=False), [("not-ready", "NoSchedule"), ("not-ready", "NoExecute")]),
+        (node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), []),
+        (node("n", taints=[{"key": "mine", "effect": "NoSchedule"}]), None),
+        ({**node("n"), "spec": {"unschedulable": True}}, [("unschedulable", "NoSchedule")]),
+    ],
+    ids=["ready", "not ready", "ready again", "others' taints stay", "cordoned"],
+)
+def test_conditions_become_taints(made: Any, expected: Any) -> None:
+    found = wanted_taints(made, 0.0)
+    assert (None if found is None else keys(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [([], 100.0), ([{"operator": "Exists"}], None), (TOLERATES_A_WHILE, 400.0)],
+    ids=["at once", "never", "after a while"],
+)
+def test_when_a_pod_leaves(tolerations: Any, expected: float | None) -> None:
+    assert leaves_at([UNREACHABLE], tolerations, 100.0) == expected
+
+
+@scenario
+async def test_a_silent_node_becomes_unknown_and_its_pods_leave_when_their_patience_ends() -> None:
+    async with stage(NodeLifecycleController, TaintEvictionController) as on:
+        on.cluster.put(NODES, node("n"))
+        patient = pod("patient", node="n", phase="Running", ready=True)
+        patient["spec"]["tolerations"] = TOLERATES_A_WHILE
+        on.cluster.put(PODS, patient)
+        for _ in range(10):
+            beat(on, "n")
+            await on.advance(10)
+        assert not on.cluster.read(NODES, "n")["spec"].get("taints")
+        await on.advance(60)
+        found = on.cluster.read(NODES, "n")
+        ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        assert (ready["status"], ready["reason"]) == ("Unknown", "NodeStatusUnknown")
+        assert keys(found["spec"]["taints"]) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
+        assert "Normal NodeNotReady node/n Node n status is now: NodeNotReady" in on.cluster.events()
+        there = on.cluster.read(PODS, "patient", "default")
+        assert there["status"]["conditions"][0]["status"] == "False"
+        assert "deletionTimestamp" not in there["metadata"]
+        await on.advance(300)
+        assert on.cluster.read(PODS, "patient", "default")["metadata"]["deletionTimestamp"]
+        assert "Normal TaintManagerEviction pod/patient Marking for deletion Pod default/patient" in on.cluster.events()
+
+
+@scenario
+async def test_a_node_that_is_heard_of_again_loses_its_taints() -> None:
+    async with stage(NodeLifecycleController) as on:
+        on.cluster.put(NODES, node("n"))
+        await on.advance(120)
+        assert on.cluster.read(NODES, "n")["spec"]["taints"]
+        beat(on, "n")
+        on.cluster.set_status(NODES, "n", conditions=[{"type": "Ready", "status": "True"}])
+        await on.settle()
+        assert not on.cluster.read(NODES, "n")["spec"].get("taints")
+
+
+@scenario
+async def test_pods_of_a_node_that_is_gone_end_after_a_quarantine() -> None:
+    async with stage(PodGarbageCollector) as on:
+        on.cluster.put(NODES, node("n"))
+        on.cluster.put(PODS, pod("p", node="n", phase="Running"))
+        await on.settle()
+        on.cluster.remove(NODES, "n")
+        await on.advance(30)
+        assert on.cluster.exists(PODS, "p", "default")
+        await on.advance(30)
+        assert not on.cluster.exists(PODS, "p", "default")

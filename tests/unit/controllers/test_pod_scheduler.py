@@ -1,0 +1,140 @@
+"""What the pod scheduler promises: the most important first, no room given twice, words when there is none."""
+
+from typing import Any
+
+from gpuaas.base.errors import Conflict
+from gpuaas.client.resources import NODES, PODS
+from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.runtime.pods import condition_of
+from gpuaas.testing.objects import node, pod
+from gpuaas.testing.time import Stage, scenario, stage
+
+GPU = "nvidia.com/gpu"
+
+
+def with_cards(name: str, count: int) -> Any:
+    made = node(name)
+    made["status"]["allocatable"] = {"cpu": "8", "memory": "32Gi", "pods": "110", GPU: str(count)}
+    return made
+
+
+def wants(name: str, cards: int, priority: int = 0, **more: Any) -> Any:
+    made = pod(name, requests={GPU: str(cards)}, **more)
+    made["spec"]["priority"] = priority
+    return made
+
+
+def where(on: Stage) -> dict[str, str]:
+    return {one["metadata"]["name"]: one["spec"].get("nodeName", "") for one in on.cluster.all(PODS)}
+
+
+@scenario
+async def test_a_pending_pod_is_bound_and_said_to_be() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 8))
+        on.cluster.put(PODS, wants("p", 2))
+        await on.settle()
+        assert where(on) == {"p": "a"}
+        assert on.cluster.events() == ["Normal Scheduled pod/p Successfully assigned default/p to a"]
+
+
+@scenario
+async def test_of_pods_that_do_not_all_fit_the_most_important_gets_the_room() -> None:
+    async with stage(PodScheduler) as on:
+        for name, priority in (("low", 1), ("high", 100), ("middle", 10)):
+            on.cluster.put(PODS, wants(name, 4, priority))
+        await on.settle()
+        on.cluster.put(NODES, with_cards("a", 8))
+        await on.settle()
+        assert where(on) == {"low": "", "high": "a", "middle": "a"}
+
+
+@scenario
+async def test_a_pod_without_a_place_says_why_once_and_is_bound_when_one_leaves() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 4))
+        on.cluster.put(PODS, wants("first", 4))
+        await on.settle()
+        on.cluster.put(PODS, wants("second", 4))
+        await on.advance(600)
+        condition = condition_of(on.cluster.read(PODS, "second", "default"), "PodScheduled")
+        assert condition is not None
+        message = (
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: "
+            "1 No preemption victims found for incoming pod."
+        )
+        assert (condition["status"], condition["reason"], condition["message"]) == ("False", "Unschedulable", message)
+        assert on.cluster.events()[1:] == [f"Warning FailedScheduling pod/second {message}"]
+        on.cluster.set_status(PODS, "first", "default", phase="Succeeded")
+        await on.settle()
+        assert where(on)["second"] == "a"
+
+
+@scenario
+async def test_gated_pods_and_those_of_other_schedulers_are_left_alone() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 8))
+        gated, other = wants("gated", 1), wants("other", 1)
+        gated["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/topology"}]
+        other["spec"]["schedulerName"] = "volcano"
+        on.cluster.put(PODS, gated)
+        on.cluster.put(PODS, other)
+        await on.settle()
+        assert where(on) == {"gated": "", "other": ""}
+        freed = on.cluster.read(PODS, "gated", "default")
+        spec = {key: value for key, value in freed["spec"].items() if key != "schedulingGates"}
+        on.cluster.put(PODS, {**freed, "spec": {**spec, "nodeSelector": {"kubernetes.io/hostname": "b"}}})
+        await on.settle()
+        assert where(on)["gated"] == ""  # the topology it was assigned counts, not any free node
+        on.cluster.put(
+            NODES, {**with_cards("b", 8), "metadata": {"name": "b", "labels": {"kubernetes.io/hostname": "b"}}}
+        )
+        await on.settle()
+        assert where(on)["gated"] == "b"
+
+
+@scenario
+async def test_a_binding_that_fails_gives_its_room_back_and_is_tried_again() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 4))
+        on.cluster.fail_next("create", PODS, Conflict("", "pods/binding", "p", "busy"))
+        on.cluster.put(PODS, wants("p", 4))
+        await on.advance(5)
+        assert where(on) == {"p": "a"}
+
+
+@scenario
+async def test_more_pods_than_room_never_over_commit_a_node() -> None:
+    async with stage(PodScheduler) as on:
+        for number in range(3):
+            on.cluster.put(NODES, with_cards(f"n{number}", 8))
+        for number in range(40):
+            on.cluster.put(PODS, wants(f"p{number}", 1 + number % 3))
+        await on.settle()
+        used: dict[str, int] = {}
+        for one in on.cluster.all(PODS):
+            name = one["spec"].get("nodeName", "")
+            used[name] = used.get(name, 0) + int(one["spec"]["containers"][0]["resources"]["requests"][GPU])
+        used.pop("")
+        assert used == {"n0": 8, "n1": 8, "n2": 8}
+
+
+@scenario
+async def test_a_pod_of_lower_priority_is_preempted_with_words() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 4))
+        on.cluster.put(PODS, wants("low", 4, 1))
+        await on.settle()
+        high = on.cluster.put(PODS, wants("high", 4, 10))
+        await on.settle()
+        low = on.cluster.read(PODS, "low", "default")
+        assert low["metadata"]["deletionTimestamp"]
+        target = condition_of(low, "DisruptionTarget")
+        assert target is not None
+        assert target["reason"] == "PreemptionByScheduler"
+        told = f"Normal Preempted pod/low Preempted by pod {high['metadata']['uid']} on node a"
+        assert told in on.cluster.events()
+        assert on.cluster.read(PODS, "high", "default")["status"]["nominatedNodeName"] == "a"
+        await on.cluster.delete(PODS, "low", "default", grace=0)
+        await on.settle()
+        assert where(on) == {"high": "a"}
