@@ -309,7 +309,8 @@ def put(op: Operation, obj: Object, status: int) -> Awaitable[Outcome]:
     if op.dry_run:
         return _done(Outcome(obj, None, status))
     # Asked here, not in the coroutine: the store must have the write before anything else can run.
-    return _settled(op.cluster.store.put(op.key, _renderer(ordered(op, obj))), status)
+    last = ordered(op, obj)
+    return _settled(op.cluster.store.put(op.key, _renderer(last)), last, status)
 
 
 def ordered(op: Operation, obj: Object) -> Object:
@@ -338,9 +339,10 @@ def _renderer(obj: Object, *, gone: bool = False) -> Callable[[int], tuple[bytes
     return render
 
 
-async def _settled(pending: Awaitable[Entry], status: int) -> Outcome:
+async def _settled(pending: Awaitable[Entry], obj: Object, status: int) -> Outcome:
+    """What was written, by then with its revision; the entry would only be decoded again."""
     entry = await pending
-    return Outcome(entry.obj, entry.raw, status)
+    return Outcome(obj, entry.raw, status)
 
 
 def remove(op: Operation, obj: Object) -> Awaitable[Outcome]:
@@ -348,7 +350,7 @@ def remove(op: Operation, obj: Object) -> Awaitable[Outcome]:
     if op.dry_run:
         return _done(Outcome(obj))
     last = ordered(op, obj)
-    return _settled(op.cluster.store.delete(op.key, _renderer(last, gone=True)), 200)
+    return _settled(op.cluster.store.delete(op.key, _renderer(last, gone=True)), last, 200)
 
 
 def _let_go(op: Operation, obj: Object) -> Awaitable[Outcome]:
