@@ -22,6 +22,8 @@ from gpuaas.machinery.tables import AGE
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _STRING: Mapping[str, Any] = {"type": "string"}
+# All of them, in the order Kubernetes lists them for custom resources.
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
 class CustomVersion:
@@ -150,6 +152,7 @@ def _kind(spec: Mapping[str, Any], said: Mapping[str, Any], behaviour: Behaviour
         categories=tuple(names.get("categories") or ()),
         status="status" in subresources,
         scale=_scale(subresources.get("scale")),
+        verbs=_VERBS,
         columns=tuple(_column(each) for each in said.get("additionalPrinterColumns") or ()) or (AGE,),
         behaviour=behaviour or _SelectableFields(selectable),
         deprecated=deprecated,

@@ -130,11 +130,16 @@ def in_order(meta: Mapping[str, Any]) -> Object:
     return result if len(result) >= len(meta) else {**result, **meta}
 
 
+# Groups about extending the server itself: like custom resources, their finalizers may have any name.
+_EXTENSIONS = frozenset(("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io"))
+
+
 def metadata_errors(op: Operation, obj: Object) -> list[FieldError]:
     meta = obj["metadata"]
     if not meta.get("name") and not meta.get("generateName"):
         return [required("metadata.name", "name or generateName is required")]
-    return validate_metadata(obj, op.resource.namespaced, op.hub.behaviour.name_messages)
+    strict = not op.resource.custom and op.resource.group not in _EXTENSIONS
+    return validate_metadata(obj, op.resource.namespaced, op.hub.behaviour.name_messages, builtin=strict)
 
 
 # Kinds whose own rules look at the whole of metadata once more on an update.

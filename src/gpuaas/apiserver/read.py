@@ -200,7 +200,7 @@ def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -
     head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (
         kind.list_kind.encode(),
         kind.api_version.encode(),
-        encode(metadata),
+        encode(_list_metadata(op, metadata)),
     )
     if op.resource.custom:
         items = b",".join([entry.raw for entry in entries])
@@ -222,4 +222,10 @@ def _shaped_list(op: Operation, entries: Sequence[Entry], metadata: dict[str, An
         case _:
             items = [list_item(op, entry.obj) for entry in entries]
             kind, api_version = op.kind.list_kind, op.kind.api_version
+            metadata = _list_metadata(op, metadata)
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}
+
+
+def _list_metadata(op: Operation, metadata: dict[str, Any]) -> dict[str, Any]:
+    """A list of custom resources has no Go type that could leave the empty token out."""
+    return {"continue": "", **metadata} if op.resource.custom else metadata

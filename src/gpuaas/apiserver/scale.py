@@ -6,10 +6,11 @@ A write is made and tracked on a Scale of its own, and carried over into the obj
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuaas.api.kinds import Object, Scale
+from gpuaas.api.durations import age
+from gpuaas.api.kinds import Column, Kind, Object, Scale
 from gpuaas.apiserver import write
 from gpuaas.apiserver.bodies import read_write
-from gpuaas.apiserver.codec import negotiate
+from gpuaas.apiserver.codec import Wanted, negotiate
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.objectmeta import metadata
 from gpuaas.apiserver.operation import Operation, Outcome
@@ -17,7 +18,7 @@ from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.base.errors import BadRequest, Invalid
 from gpuaas.base.fielderrors import invalid
 from gpuaas.base.selectors import from_label_selector
-from gpuaas.machinery import ssa
+from gpuaas.machinery import ssa, tables
 from gpuaas.machinery.jsonpatch import apply_json_patch
 from gpuaas.machinery.mergepatch import apply_merge_patch
 
@@ -26,6 +27,24 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = "io.k8s.api.autoscaling.v1.Scale"
 _VERSION: Final = "autoscaling/v1"
+_TABLE: Final = Kind(
+    "autoscaling",
+    "v1",
+    "Scale",
+    "scales",
+    namespaced=True,
+    schema=_SCHEMA,
+    columns=(
+        Column("Desired", "integer", description="How many there should be."),
+        Column("Available", "integer", description="How many there are."),
+        Column("Age", description="How long ago the object was created."),
+    ),
+    row=lambda scale, now: [
+        scale["spec"].get("replicas", 0),
+        scale["status"]["replicas"],
+        age(scale["metadata"].get("creationTimestamp"), now),
+    ],
+)
 
 
 def scale(server: "Server", op: Operation, _info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
@@ -37,7 +56,7 @@ def scale(server: "Server", op: Operation, _info: RequestInfo, request: Request)
         raise op.not_found()
     old = op.resource.from_hub(entry.obj, op.version)
     if op.verb == "get":
-        return server.answer(op, Outcome(_scale_of(old, where), converted=True), wanted)
+        return _answer(server, op, _scale_of(old, where), wanted)
     form, body = read_write(op, request.body, request.header(b"content-type"), "Scale")
     scaled = _tracked(op, old, where, form, body)
     meta = {**old["metadata"]}
@@ -81,9 +100,16 @@ def _paths(op: Operation) -> dict[str, tuple[str, ...] | None]:
     return {kind.api_version: ssa.replicas_path(kind.scale.spec_path) if kind.scale else None for kind in kinds}
 
 
-async def _scaled(server: "Server", op: Operation, pending: Awaitable[Outcome], where: Scale, wanted: Any) -> Answer:
+async def _scaled(server: "Server", op: Operation, pending: Awaitable[Outcome], where: Scale, wanted: Wanted) -> Answer:
     outcome = await pending
-    shown = _scale_of(op.resource.from_hub(dict(outcome.obj), op.version), where)
+    return _answer(server, op, _scale_of(op.resource.from_hub(dict(outcome.obj), op.version), where), wanted)
+
+
+def _answer(server: "Server", op: Operation, shown: Object, wanted: Wanted) -> Answer:
+    if wanted.form == "Table":
+        revision = {"resourceVersion": shown["metadata"].get("resourceVersion", "")}
+        include = op.query.get("includeObject") or "Metadata"
+        shown = tables.table(_TABLE, [shown], now=op.cluster.clock.now(), include=include, metadata=revision)
     return server.answer(op, Outcome(shown, converted=True), wanted)
 
 
