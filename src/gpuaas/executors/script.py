@@ -14,6 +14,8 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SLEEP = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _LOOPS = re.compile(r"\b(while|until|for)\b|\btail\s+-f\b")
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
+_KEYWORDS = frozenset({"do", "then", "else"})
+_NOT_RUN = "(simulated) "
 _END = re.compile(r"[;\n]|&&|\|\|")
 
 
@@ -35,7 +37,8 @@ def read_script(container: Mapping[str, Any]) -> Script:
     if text is None:
         return _run([list(words)])
     if _LOOPS.search(text):
-        return Script(lines=_run(_statements(text)).lines[:1], seconds=None)
+        said = [line for line in _run(_statements(text)).lines if not line[1].startswith(_NOT_RUN)]
+        return Script(lines=tuple(said), seconds=None)
     return _run(_statements(text))
 
 
@@ -56,6 +59,8 @@ def _statements(text: str) -> list[list[str]]:
             words = shlex.split(part, comments=True)
         except ValueError:
             words = part.split()
+        while words and words[0] in _KEYWORDS:
+            words = words[1:]
         if words:
             found.append(words)
     return found
@@ -101,7 +106,7 @@ def _run(statements: Sequence[Sequence[str]]) -> Script:
             case "false", _:
                 code = 1
             case _:
-                lines.append((now, f"(simulated) {' '.join(words)}"))
+                lines.append((now, f"{_NOT_RUN}{' '.join(words)}"))
                 code, understood = 0, False
     return Script(tuple(lines), now, code, understood)
 

@@ -1,0 +1,206 @@
+"""What simulated nodes promise: pods start, run, write and end in time, and not one second is slept for it."""
+
+from typing import Any
+
+import pytest
+
+from gpuaas.apiserver.logs import LogOptions
+from gpuaas.client.resources import JOBS, LEASES, NODES, PODS
+from gpuaas.controllers.jobs import JobController
+from gpuaas.controllers.node_lifecycle import NodeLifecycleController
+from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.executors.heartbeat import NodeKeeper
+from gpuaas.executors.logs import Logs
+from gpuaas.executors.nodes import NodeSpec
+from gpuaas.executors.owners import Owners
+from gpuaas.executors.simulated import SimulatedKubelet
+from gpuaas.executors.simulated_logs import SimulatedLines
+from gpuaas.runtime.controller import Controller, Deps
+from gpuaas.runtime.pods import condition_of, is_ready
+from gpuaas.testing.objects import job, pod
+from gpuaas.testing.time import Stage, scenario, stage
+
+SPECS = [NodeSpec("n0", gpu_product="NVIDIA-L4", gpu_count=4), NodeSpec("n1", address="10.0.0.2")]
+
+
+def keeper(deps: Deps) -> Controller:
+    return NodeKeeper(deps, SPECS, "simulated")
+
+
+def kubelet(deps: Deps) -> Controller:
+    return SimulatedKubelet(deps, SPECS)
+
+
+def shell_pod(name: str, text: str, *, policy: str = "Never", node: str = "n1", **annotations: str) -> Any:
+    made = pod(name, node=node, annotations={f"gpuaas.dev/{key}": value for key, value in annotations.items()})
+    made["spec"]["containers"][0]["command"] = ["sh", "-c", text]
+    return {**made, "spec": {**made["spec"], "restartPolicy": policy}}
+
+
+def status(on: Stage, name: str = "p") -> Any:
+    return on.cluster.read(PODS, name, "default")["status"]
+
+
+def state(on: Stage, name: str = "p") -> Any:
+    return status(on, name)["containerStatuses"][0]["state"]
+
+
+@scenario
+async def test_nodes_register_with_what_they_have_and_keep_their_leases() -> None:
+    async with stage(keeper, NodeLifecycleController) as on:
+        await on.advance(100)
+        found = on.cluster.read(NODES, "n0")
+        assert found["status"]["allocatable"] == {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "4"}
+        labels = found["metadata"]["labels"]
+        assert labels["nvidia.com/gpu.product"] == "NVIDIA-L4"
+        assert labels["nvidia.com/gpu.count"] == "4"
+        assert labels["kubernetes.io/hostname"] == "n0"
+        assert not found["spec"].get("taints")
+        assert {one["metadata"]["name"] for one in on.cluster.all(LEASES)} == {"n0", "n1"}
+
+
+@scenario
+async def test_a_pod_is_created_runs_and_ends() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "echo hi; sleep 5"))
+        await on.settle()
+        assert status(on)["phase"] == "Pending"
+        assert state(on) == {"waiting": {"reason": "ContainerCreating"}}
+        await on.advance(1)
+        found = on.cluster.read(PODS, "p", "default")
+        assert found["status"]["phase"] == "Running"
+        assert is_ready(found)
+        assert found["status"]["podIP"] == "10.128.0.2"
+        assert found["status"]["hostIP"] == "10.0.0.2"
+        await on.advance(5)
+        assert status(on)["phase"] == "Succeeded"
+        assert state(on)["terminated"]["exitCode"] == 0
+        assert state(on)["terminated"]["reason"] == "Completed"
+        ready = condition_of(on.cluster.read(PODS, "p", "default"), "Ready")
+        assert ready is not None
+        assert (ready["status"], ready["reason"]) == ("False", "PodCompleted")
+        assert [line.split()[1] for line in on.cluster.events()] == ["Pulled", "Created", "Started"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "phase", "reason"),
+    [
+        ("3", "Failed", "Error"),
+        ("OOMKilled", "Failed", "OOMKilled"),
+        ("ImagePullBackOff", "Pending", "ImagePullBackOff"),
+    ],
+)
+@scenario
+async def test_failures_on_request(wish: str, phase: str, reason: str) -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "sleep 2", fail=wish))
+        await on.advance(10)
+        assert status(on)["phase"] == phase
+        assert next(iter(state(on).values()))["reason"] == reason
+
+
+@scenario
+async def test_a_slow_start_is_waited_for() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "sleep 2", **{"start-seconds": "60"}))
+        await on.advance(59)
+        assert status(on)["phase"] == "Pending"
+        await on.advance(2)
+        assert status(on)["phase"] == "Running"
+
+
+@scenario
+async def test_a_container_that_is_to_run_always_comes_back_after_a_pause() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "sleep 2; exit 1", policy="Always"))
+        await on.advance(3)
+        assert state(on)["waiting"]["reason"] == "CrashLoopBackOff"
+        assert status(on)["containerStatuses"][0]["restartCount"] == 1
+        await on.advance(10)
+        assert "running" in state(on)
+        assert status(on)["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+
+
+@scenario
+async def test_a_deleted_pod_ends_within_its_grace_and_goes() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "sleep 1000", **{"stop-seconds": "10"}))
+        await on.advance(5)
+        on.cluster.remove(PODS, "p", "default")
+        await on.advance(9)
+        assert on.cluster.exists(PODS, "p", "default")
+        await on.advance(2)
+        assert not on.cluster.exists(PODS, "p", "default")
+        assert "Normal Killing pod/p Stopping container main" in on.cluster.events()
+
+
+@scenario
+async def test_a_lost_node_falls_silent_with_its_pods_and_goes_on_when_it_is_back() -> None:
+    async with stage(keeper, kubelet, NodeLifecycleController) as on:
+        await on.settle()
+        on.cluster.put(PODS, shell_pod("p", "sleep 30"))
+        await on.advance(5)
+        await on.cluster.patch(NODES, "n1", {"metadata": {"annotations": {"gpuaas.dev/lost": "true"}}})
+        await on.advance(100)
+        assert status(on)["phase"] == "Running"
+        assert on.cluster.read(NODES, "n1")["spec"]["taints"][0]["key"] == "node.kubernetes.io/unreachable"
+        await on.cluster.patch(NODES, "n1", {"metadata": {"annotations": {"gpuaas.dev/lost": None}}})
+        await on.advance(5)
+        assert not on.cluster.read(NODES, "n1")["spec"].get("taints")
+        assert status(on)["phase"] == "Succeeded"
+
+
+@scenario
+async def test_the_run_time_may_stand_on_the_job() -> None:
+    async with stage(keeper, kubelet, NodeLifecycleController, PodScheduler, JobController) as on:
+        made = job("train")
+        made["metadata"]["annotations"] = {"gpuaas.dev/run-seconds": "60"}
+        on.cluster.put(JOBS, made)
+        await on.advance(55)
+        assert on.cluster.read(JOBS, "train", "default")["status"]["active"] == 1
+        await on.advance(10)
+        assert on.cluster.read(JOBS, "train", "default")["status"]["succeeded"] == 1
+
+
+@scenario
+async def test_a_kubelet_that_comes_back_takes_up_what_runs() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "sleep 30"))
+        await on.advance(10)
+        cluster = on.cluster
+    async with stage(keeper, kubelet, cluster=cluster) as on:
+        await on.advance(15)
+        assert status(on)["phase"] == "Running"
+        assert status(on)["containerStatuses"][0]["restartCount"] == 0
+        await on.advance(10)
+        assert status(on)["phase"] == "Succeeded"
+
+
+async def read(on: Stage, **options: Any) -> list[str]:
+    informers = on.deps.informers
+    lines = SimulatedLines(Owners(on.deps.client, on.deps.discovery), informers.of(PODS), on.clock, 1.0)
+    logs = Logs({"simulated": lines}, informers.of(NODES))
+    found = on.cluster.read(PODS, "p", "default")
+    return [piece.decode() async for piece in logs.read(found, LogOptions(**options))]
+
+
+@scenario
+async def test_logs_are_cut_as_asked() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "echo one; sleep 5; echo two; sleep 5; echo three; sleep 100"))
+        await on.advance(8)
+        assert await read(on) == ["one\n", "two\n"]
+        await on.advance(8)
+        assert await read(on) == ["one\n", "two\n", "three\n"]
+        assert await read(on, tail_lines=1) == ["three\n"]
+        assert await read(on, since=on.clock.now() - 7) == ["three\n"]
+        assert await read(on, limit_bytes=6) == ["one\n", "tw"]
+        assert await read(on, timestamps=True, tail_lines=1) == ["2026-01-01T00:00:10.000000000Z three\n"]
+
+
+@scenario
+async def test_logs_of_one_that_has_ended_are_whole_and_following_them_ends() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "echo one; sleep 5; echo two"))
+        await on.advance(60)
+        assert await read(on, follow=True) == ["one\n", "two\n"]
