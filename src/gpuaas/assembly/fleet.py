@@ -112,7 +112,7 @@ class _Reader:
         nodes = [
             node for at, one in self._list(found, path, "nodes") for node in self._nodes(one, f"{path}.nodes[{at}]")
         ]
-        self._unique([node.name for node in nodes], f"{path}.nodes: a node named")
+        self._unique([node.name for node in nodes], f"{path}.nodes")
         return FleetCluster(name, tuple(nodes))
 
     def _nodes(self, found: Any, path: str) -> list[NodeSpec]:
@@ -204,7 +204,7 @@ class _Reader:
         if name is None:
             self.problems.append(required(f"{path}.name", meaning))
             return ""
-        complaints = check(name) if isinstance(name, str) else ["must be text"]
+        complaints = check(name) if isinstance(name, str) else ['must be text: write it in quotes, "…"']
         if complaints:
             self.problems.append(invalid(f"{path}.name", name, "; ".join(complaints)))
         return str(name)
