@@ -44,6 +44,7 @@ class Admission:
         self.checks: dict[tuple[str, str], list[Plugin]] = {}
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
+        self.register("", "persistentvolumes", self._volume)
         self.register("", "services", self._service)
         self.register("", "nodes", self._node)
 
@@ -126,12 +127,14 @@ class Admission:
 
     def _claim(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:
-            finalizers = obj["metadata"].setdefault("finalizers", [])
-            if "kubernetes.io/pvc-protection" not in finalizers:
-                finalizers.append("kubernetes.io/pvc-protection")
+            _protect(obj, "kubernetes.io/pvc-protection")
         ranges = list(self._objects("/limitranges/", op.namespace))
         if ranges:
             self._forbid(op, obj, rules.claim_limit_errors(obj, ranges))
+
+    def _volume(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None:
+            _protect(obj, "kubernetes.io/pv-protection")
 
     def _service(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         own = op.resource.key(op.namespace, obj["metadata"].get("name", ""))
@@ -166,6 +169,13 @@ class Admission:
         if messages:
             text = messages[0] if len(messages) == 1 else "[" + ", ".join(messages) + "]"
             raise Forbidden(op.resource.group, op.resource.plural, obj["metadata"].get("name", ""), text)
+
+
+def _protect(obj: Object, finalizer: str) -> None:
+    """Storage does not go while it is in use; a controller takes the finalizer off."""
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
 
 
 __all__ = ["Admission", "ApiError", "NamespaceTerminating"]

@@ -19,6 +19,7 @@ SECRETS: Final = _core("secrets", "Secret")
 CONFIG_MAPS: Final = _core("configmaps", "ConfigMap")
 SERVICE_ACCOUNTS: Final = _core("serviceaccounts", "ServiceAccount")
 CLAIMS: Final = _core("persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUMES: Final = _core("persistentvolumes", "PersistentVolume", namespaced=False)
 RESOURCE_QUOTAS: Final = _core("resourcequotas", "ResourceQuota")
 REPLICATION_CONTROLLERS: Final = _core("replicationcontrollers", "ReplicationController")
 

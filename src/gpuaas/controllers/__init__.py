@@ -34,6 +34,7 @@ from gpuaas.controllers.service_account_tokens import ServiceAccountTokenControl
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
 from gpuaas.controllers.stateful_sets import StatefulSetController
 from gpuaas.controllers.ttl_after_finished import TtlAfterFinishedController
+from gpuaas.controllers.volume_protection import VolumeProtectionController
 from gpuaas.runtime.controller import Controller, Deps
 
 HOUSEKEEPING: tuple[type[Controller], ...] = (
@@ -44,6 +45,7 @@ HOUSEKEEPING: tuple[type[Controller], ...] = (
     ClusterRoleAggregationController,
     GarbageCollector,
     ClaimProtectionController,
+    VolumeProtectionController,
     ResourceQuotaController,
     EventTtlController,
 )

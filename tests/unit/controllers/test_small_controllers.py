@@ -22,6 +22,7 @@ from gpuaas.client.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
+    VOLUMES,
 )
 from gpuaas.controllers import all_controllers
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController, aggregate
@@ -32,6 +33,7 @@ from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceContr
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController, counted
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
+from gpuaas.controllers.volume_protection import VolumeProtectionController
 from gpuaas.runtime.controller import Controllers, Deps
 from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.objects import config_map, daemon_set, job, node, pod, replica_set, secret, service_account
@@ -39,6 +41,20 @@ from gpuaas.testing.time import Stage, scenario, stage
 
 Object = dict[str, Any]
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+@scenario
+async def test_a_volume_goes_when_no_claim_is_bound_to_it() -> None:
+    async with stage(VolumeProtectionController) as on:
+        for name, phase in (("free", "Available"), ("taken", "Bound")):
+            meta = {"name": name, "finalizers": ["kubernetes.io/pv-protection"]}
+            on.cluster.put(VOLUMES, {"metadata": meta, "spec": {}, "status": {"phase": phase}})
+            await on.cluster.delete(VOLUMES, name)
+        await on.settle()
+        assert [one["metadata"]["name"] for one in on.cluster.all(VOLUMES)] == ["taken"]
+        await on.cluster.patch(VOLUMES, "taken", {"status": {"phase": "Released"}}, subresource="status")
+        await on.settle()
+        assert on.cluster.all(VOLUMES) == []
 
 
 @scenario
