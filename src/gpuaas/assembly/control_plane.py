@@ -103,8 +103,8 @@ class ControlPlane:
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
         # What start-up made lives as long as we do: looking at it again and again costs and finds nothing.
-        gc.collect()
         gc.freeze()
+        gc.enable()
         gc.set_threshold(50_000, 20, 50)
         allocator.configure()
         allocator.trim()

@@ -117,8 +117,11 @@ class Started:
 
 def _foreground(home: Home, started: Started) -> None:
     import asyncio
+    import gc
 
     import uvloop
+
+    gc.disable()  # until all is in place (control_plane): importing makes no garbage worth looking for
 
     from gpuaas.assembly.control_plane import ControlPlane, Settings, serve
     from gpuaas.assembly.home import Locked
