@@ -33,6 +33,11 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICK
+
+
 @dataclass(frozen=True)
 class Side:
     """A running server."""
@@ -47,11 +52,7 @@ class Side:
         return sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids) * _PAGE / 1e6
 
     def cpu_seconds(self) -> float:
-        ticks = 0
-        for pid in self.pids:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / _TICK
+        return sum(map(cpu_seconds, self.pids))
 
     def settle(self) -> None:
         """Wait until it has nothing more to do, so that no line pays for what the line before left to controllers."""
@@ -100,6 +101,9 @@ class OurServer:
             except OSError:
                 time.sleep(0.005)
         raise RuntimeError(f"gpuaas did not start:\n{(self.home / 'bench.log').read_text()[-2000:]}")
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self.process.pid)
 
     def side(self) -> Side:
         while not (self.home / "server.json").exists():  # written last
