@@ -37,6 +37,8 @@ class Scheduler:
         self._recorder = recorder
         self._wake = asyncio.Event()
         self._writes: set[asyncio.Task[None]] = set()
+        self._unsaid: dict[str, Passed] = {}
+        """The newest word for each waiting workload that is not written yet; only the newest is."""
 
     @property
     def idle(self) -> bool:
@@ -76,12 +78,16 @@ class Scheduler:
 
     def _carry_out(self, plan: Plan) -> None:
         for admitted in plan.admissions:
+            self._unsaid.pop(admitted.key, None)
             self._mirror.assume(admitted.key)
             self._spawn(self._admit(admitted))
         for victim in plan.preemptions:
             self._spawn(self._preempt(victim))
         for passed in plan.passed:
-            self._spawn(self._pass(passed))
+            being_said = passed.key in self._unsaid
+            self._unsaid[passed.key] = passed
+            if not being_said:
+                self._spawn(self._say(passed.key))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -149,36 +155,48 @@ class Scheduler:
         except ApiError as error:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
+    async def _say(self, key: str) -> None:
+        """Writes why a workload waits; what was decided meanwhile replaces what was not written yet."""
+        while (passed := self._unsaid.get(key)) is not None:
+            await self._pass(passed)
+            if self._unsaid.get(key) is passed:
+                del self._unsaid[key]
+
     async def _pass(self, passed: Passed) -> None:
         obj = self._find(passed.key)
-        if obj is None or is_true(life_of(obj).reserved):
-            return
-        found = conditions_of(obj).get("QuotaReserved")
-        if found is not None and found.get("message") == passed.message and found.get("reason") == "Pending":
-            return
-        at = self._millis()
         try:
-            await self._write(obj, lambda seen: with_pending(seen, passed.message, at))
+            while obj is not None and self._waits_unsaid(obj, passed):
+                life = with_pending(obj, passed.message, self._millis())
+                try:
+                    await write_status(self._client, WORKLOADS, obj, status_with(obj, life))
+                except Conflict:
+                    # Somebody wrote in between, perhaps its admission: look again before saying anything.
+                    obj = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
+                    continue
+                self._event(obj, WARNING, "Pending", passed.message)
+                return
         except ApiError as error:
             _log.debug("pending %s: %s", passed.key, error)
-            return
-        self._event(obj, WARNING, "Pending", passed.message)
+
+    def _waits_unsaid(self, obj: Object, passed: Passed) -> bool:
+        """Whether it still waits, and its condition does not say so yet."""
+        if is_true(life_of(obj).reserved) or self._unsaid.get(passed.key) is not passed:
+            return False
+        found = conditions_of(obj).get("QuotaReserved") or {}
+        return (found.get("reason"), found.get("message")) != ("Pending", passed.message)
 
     async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
-        """The step is taken again from what is there when somebody else wrote in between; a decision is not lost."""
-        for _ in range(_TRIES):
-            life = step(obj)
-            try:
-                await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
-            except Conflict:
-                await asyncio.sleep(0)
-                newer = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
-                if newer["metadata"]["uid"] != obj["metadata"]["uid"]:
-                    raise
-                obj = newer
-            else:
-                return life
-        raise Conflict(WORKLOADS.group, WORKLOADS.plural, obj["metadata"]["name"], "it is written all the time")
+        """Takes the step; once more, from what is there then, if somebody else wrote in between."""
+        life = step(obj)
+        try:
+            await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
+        except Conflict:
+            newer = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
+            if newer["metadata"]["uid"] != obj["metadata"]["uid"]:
+                raise
+            life = step(newer)
+            await write_status(self._client, WORKLOADS, newer, status_with(newer, life, given))
+        return life
 
     def _find(self, key: str) -> Object | None:
         namespace, _, name = key.partition("/")
