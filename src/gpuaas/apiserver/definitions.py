@@ -24,6 +24,7 @@ from gpuaas.base.errors import ApiError
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.protocol import Client, Propagation
 from gpuaas.client.protocol import Resource as Target
+from gpuaas.machinery.schema.model import SharedSchemas
 from gpuaas.store import Entry, Event
 
 BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it
@@ -81,8 +82,9 @@ class Definitions:
     def start(self) -> None:
         store = self._cluster.store
         self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_unevaluated_rules)
+        shared = SharedSchemas(self._cluster.schemas)
         for ours in self._bundled.values():
-            self._cluster.catalogue.add(bundled_resource(ours, self._cluster.schemas))
+            self._cluster.catalogue.add(bundled_resource(ours, shared))
         for entry in store.list(CRD_PREFIX):
             if _MARK not in entry.raw or entry.key.rpartition("/")[2] not in self._bundled:
                 self._serve(entry.obj)

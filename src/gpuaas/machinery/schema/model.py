@@ -88,7 +88,7 @@ class SchemaSet:
         node.type = openapi.get("type", "")
         node.format = openapi.get("format", "")
         node.required = tuple(openapi.get("required", ()))
-        if "items" in openapi:
+        if isinstance(openapi.get("items"), Mapping):
             node.items = self._child(openapi["items"])
         extra = openapi.get("additionalProperties")
         if isinstance(extra, Mapping):
@@ -103,6 +103,24 @@ class SchemaSet:
         # Last, because a type may be reached again from inside itself.
         for key, value in openapi.get("properties", {}).items():
             node.properties[key] = self._child(value)
+
+
+class SharedSchemas(SchemaSet):
+    """For OpenAPI that lives as long as we do: a dictionary that many schemas contain becomes one node in all of them.
+
+    The kinds we ship hold the same pod template dozens of times; what is compiled from it is by far their greatest part.
+    """
+
+    def __init__(self, base: SchemaSet) -> None:
+        super().__init__(base._source)
+        self._compiled = base._compiled
+        self._parts: dict[int, tuple[Mapping[str, Any], Schema]] = {}  # the dictionary too: its id must stay its own
+
+    def _child(self, openapi: Mapping[str, Any]) -> Schema:
+        known = self._parts.get(id(openapi))
+        if known is None:
+            known = self._parts[id(openapi)] = openapi, super()._child(openapi)
+        return known[1]
 
 
 def _overlay(target: Schema, openapi: Mapping[str, Any]) -> Schema:
