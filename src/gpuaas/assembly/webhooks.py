@@ -102,8 +102,8 @@ class JobWebhook:
         self._around = around
 
     def default(self, op: Operation, obj: Object, old: Old) -> None:
-        if op.subresource or old is not None:
-            return
+        if op.subresource or old is not None or not obj.get("spec"):
+            return  # without a spec there is nothing to hold, and the schema may say so
         self._around.give_default_queue(obj, op.namespace)
         if self._around.must_wait(obj, op.namespace, f"m{self._kind.webhook}.kb.io"):
             if not self._kind.is_suspended(obj):
@@ -111,7 +111,7 @@ class JobWebhook:
             self._kind.default(obj)
 
     def validate(self, op: Operation, obj: Object, old: Old) -> None:
-        if op.subresource not in ("", "scale"):
+        if op.subresource not in ("", "scale") or not obj.get("spec") or (old is not None and not old.get("spec")):
             return
         kind, find = self._kind, self._around.find
         held = bool(queue_of(obj)) or (old is not None and bool(queue_of(old))) or self._around.held(op.namespace)

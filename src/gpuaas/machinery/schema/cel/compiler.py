@@ -98,7 +98,10 @@ class Expression:
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> Expression:
     compiler = Compiler(source, variables)
-    type_, run = compiler.compile(parse(source))
+    try:
+        type_, run = compiler.compile(parse(source))
+    except RecursionError:
+        raise Problem(source, [(0, "expression recursion limit exceeded")]) from None
     if compiler.missing and not compiler.issues:
         raise Unsupported(", ".join(sorted(compiler.missing)))
     if compiler.issues:
