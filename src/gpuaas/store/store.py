@@ -142,7 +142,10 @@ class Store:
         else:
             rows = self._log.read_events(prefix, revision, self.revision, limit)
             events = [self._event(row, previous) for row, previous in rows]
-        return events, events[-1].revision if len(events) == limit else self.revision
+        reached = events[-1].revision if len(events) == limit else self.revision
+        if prefix and not prefix.endswith("/"):  # a whole key: other keys may begin like it
+            events = [event for event in events if event.key == prefix]
+        return events, reached
 
     async def compact(self, revision: int) -> None:
         """Forget the history up to a revision; every live object stays."""

@@ -1,0 +1,118 @@
+"""What is done the short way comes out as if it had been done the long way: long bodies, watches of one name, patches."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.unit.apiserver.conftest import MAPS, MERGE, Api, config_map
+
+from gpuaas.apiserver.http import Answer, Request, Response, listen
+from gpuaas.apiserver.read import ListCache
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+LONG = bytes(range(256)) * 20_000
+
+
+def test_a_client_that_reads_slowly_gets_a_long_body_whole_and_then_the_next_answer() -> None:
+    def handler(request: Request) -> Answer:
+        return Response(200, LONG if request.path == "/long" else b"short", b"text/plain")
+
+    async def story() -> bytes:
+        listener = await listen(handler, "127.0.0.1", 0, None)
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1024)
+        writer.write(
+            b"GET /long HTTP/1.1\r\nhost: x\r\n\r\nGET /short HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+        read = b""
+        while piece := await asyncio.wait_for(reader.read(10_000), 10):
+            read += piece
+        writer.close()
+        await listener.stop(0.1)
+        return read
+
+    first, rest = asyncio.run(story()).split(b"\r\n\r\n", 1)
+    assert f"content-length: {len(LONG)}".encode() in first
+    assert rest[: len(LONG)] == LONG
+    assert rest[len(LONG) :].startswith(b"HTTP/1.1 200 OK")
+    assert rest.endswith(b"\r\n\r\nshort")
+
+
+@pytest.mark.parametrize(
+    ("selector", "seen"),
+    [
+        ("metadata.name=one", ["one"]),
+        ("metadata.name=one,metadata.namespace=default", ["one"]),
+        ("metadata.name=one,metadata.name=two", []),
+        ("metadata.name!=one,metadata.name=two", ["two"]),
+        ("metadata.name=absent", []),
+    ],
+)
+def test_a_watch_by_name_shows_what_the_name_selects(api: Api, selector: str, seen: list[str]) -> None:
+    for name in ("one", "two"):
+        api.send("POST", MAPS, config_map(name))
+    for path in (MAPS, "/api/v1/configmaps"):
+        events = api.watch(path, fieldSelector=selector)
+        assert [event["object"]["metadata"]["name"] for event in events] == seen
+
+
+def test_a_watch_by_name_sees_changes_and_the_end(api: Api) -> None:
+    since = api.send("POST", MAPS, config_map("followed")).body["metadata"]["resourceVersion"]
+    api.send("POST", MAPS, config_map("followed-not"))
+    api.send("PATCH", f"{MAPS}/followed", {"data": {"a": "b"}}, MERGE)
+    api.send("DELETE", f"{MAPS}/followed")
+    events = api.watch(MAPS, fieldSelector="metadata.name=followed", resourceVersion=since)
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+        ("MODIFIED", "followed"),
+        ("DELETED", "followed"),
+    ]
+
+
+def _job(name: str) -> dict[str, Any]:
+    container = {"name": "main", "image": "a", "resources": {"limits": {"cpu": "1000m"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template}}
+
+
+def test_a_patch_leaves_alone_what_it_does_not_speak_of(api: Api) -> None:
+    made = api.send("POST", JOBS, _job("left-alone")).body
+    patched = api.send("PATCH", f"{JOBS}/left-alone", {"metadata": {"labels": {"a": "b"}}}, MERGE).body
+    assert patched["spec"] == made["spec"]
+    assert list(patched) == list(made)
+    assert patched["metadata"]["generation"] == 1
+    assert patched["metadata"]["labels"]["a"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("patch", "status", "said"),
+    [
+        ({"spec": {"parallelism": -1}}, 422, "spec.parallelism"),
+        ({"spec": {"suspend": "yes"}}, 422, "cannot unmarshal string"),
+        ({"metadata": {"labels": {"a": "not allowed!"}}}, 422, "metadata.labels"),
+        ({"spec": {"completionMode": "Indexed"}}, 422, "field is immutable"),
+    ],
+)
+def test_a_patch_is_checked_where_it_changes_something(api: Api, patch: dict[str, Any], status: int, said: str) -> None:
+    api.send("POST", JOBS, _job("checked"))
+    answer = api.send("PATCH", f"{JOBS}/checked", patch, MERGE)
+    assert answer.status == status
+    assert said in answer.message
+
+
+def test_a_patch_of_another_part_says_which_fields_it_did_not_know(api: Api) -> None:
+    api.send("POST", JOBS, _job("warned"))
+    answer = api.send("PATCH", f"{JOBS}/warned", {"metadata": {"odd": 1}, "stranger": {}}, MERGE)
+    assert answer.warnings == ['"unknown field \\"metadata.odd\\""', '"unknown field \\"stranger\\""']
+    assert "stranger" not in answer.body
+
+
+def test_kept_lists_are_few_and_not_too_long_together() -> None:
+    cache = ListCache()
+    for number in range(6):
+        cache.keep((f"k{number}", "v1"), 1, b"x" * 100_000)
+    assert [bool(cache.find((f"k{number}", "v1"), 1)) for number in range(6)] == [False, False, True, True, True, True]
+    cache.keep(("huge", "v1"), 1, b"x" * (40 << 20))
+    assert cache.find(("huge", "v1"), 1)
+    assert not cache.find(("k5", "v1"), 1)
+    assert not cache.find(("huge", "v1"), 2)
