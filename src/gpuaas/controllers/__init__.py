@@ -16,6 +16,7 @@ from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceContr
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
+from gpuaas.controllers.job_sets import JobSetController
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.controllers.namespaces import NamespaceController
@@ -27,12 +28,15 @@ from gpuaas.controllers.node_lifecycle import (
 from gpuaas.controllers.notebooks import NotebookController
 from gpuaas.controllers.pod_scheduler import PodScheduler
 from gpuaas.controllers.ray_clusters import RayClusterController
+from gpuaas.controllers.ray_jobs import RayJobController
 from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
 from gpuaas.controllers.stateful_sets import StatefulSetController
+from gpuaas.controllers.train_jobs import TrainJobController
+from gpuaas.controllers.training_jobs import TRAINING_CONTROLLERS
 from gpuaas.controllers.ttl_after_finished import TtlAfterFinishedController
 from gpuaas.controllers.volume_protection import VolumeProtectionController
 from gpuaas.runtime.controller import Controller, Deps
@@ -67,7 +71,14 @@ NODES: tuple[type[Controller], ...] = (
     TaintEvictionController,
     PodGarbageCollector,
 )
-OPERATORS: tuple[type[Controller], ...] = (RayClusterController, NotebookController)
+OPERATORS: tuple[type[Controller], ...] = (
+    RayClusterController,
+    RayJobController,
+    NotebookController,
+    JobSetController,
+    TrainJobController,
+    *TRAINING_CONTROLLERS,
+)
 KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses, *JOB_CONTROLLERS)
 
 

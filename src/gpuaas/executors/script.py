@@ -105,6 +105,12 @@ def _run(statements: Sequence[Sequence[str]]) -> Script:
                 code = 0
             case "false", _:
                 code = 1
+            case _ if "--" in words[:-1]:  # what runs something else: what it runs counts
+                inner = _run([list(words)[list(words).index("--") + 1 :]])
+                if inner.seconds is None:
+                    return Script(tuple(lines), None)
+                lines += [(now + offset, line) for offset, line in inner.lines]
+                now, code, understood = now + inner.seconds, inner.exit_code, understood and inner.understood
             case _:
                 lines.append((now, f"{_NOT_RUN}{' '.join(words)}"))
                 code, understood = 0, False
