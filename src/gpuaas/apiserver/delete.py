@@ -13,13 +13,21 @@ import msgspec
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import dry_run_problems
+from gpuaas.apiserver.settling import told_when_visible
 from gpuaas.apiserver.write import put, remove
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid
 from gpuaas.base.fielderrors import FieldError, invalid, not_supported
+from gpuaas.machinery.schema.decode import normalize
 from gpuaas.store import Entry
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+_JOBS = "batch/jobs/"
+_CHILDREN_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
+_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Foreground", "Background", "Orphan")
 CRD_PREFIX = "apiextensions.k8s.io/customresourcedefinitions/"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -53,13 +61,22 @@ def delete_options(op: Operation, body: Object | None, query: Multi | None = Non
     try:
         options = msgspec.convert(body, DeleteOptions)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"DeleteOptions cannot be read: {error}") from None
+        raise BadRequest(_unreadable(op, body) or f"DeleteOptions cannot be read: {error}") from None
     dry_run = options.dry_run or query.get("dryRun") or ()
     problems = _problems(options) + dry_run_problems(dry_run)
     if problems:
         raise Invalid("meta.k8s.io", "DeleteOptions", "", problems)
     op.dry_run = op.dry_run or bool(dry_run)
     return options
+
+
+def _unreadable(op: Operation, body: Object) -> str:
+    """What Go would say about options of the wrong type; "" where it would find nothing to say."""
+    try:
+        normalize(op.cluster.schemas.named(_OPTIONS), body)
+    except BadRequest as problem:
+        return problem.message.partition(": ")[2]
+    return ""
 
 
 def _problems(options: DeleteOptions) -> list[FieldError]:
@@ -73,8 +90,11 @@ def _problems(options: DeleteOptions) -> list[FieldError]:
     return problems
 
 
+@told_when_visible
 def delete(op: Operation, body: Object | None, query: Multi | None = None) -> Awaitable[Outcome]:
     options = delete_options(op, body, query)
+    if op.resource.prefix == _JOBS and options.propagation_policy is None and options.orphan_dependents is None:
+        op.warnings.append(_CHILDREN_STAY)
     op.cluster.admission.may_delete(op)
     return delete_entry(op, op.latest(), options)
 

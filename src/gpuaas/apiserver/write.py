@@ -29,6 +29,7 @@ from gpuaas.apiserver.objectmeta import (
 )
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
+from gpuaas.apiserver.settling import told_when_visible, unchanged
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, TooLarge
 from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.machinery import ssa
@@ -43,6 +44,7 @@ from gpuaas.store import Entry
 _MAX_OBJECT = 4 * 1024 * 1024  # bytes: a request's body and what we add; patches could make it grow for ever
 
 
+@told_when_visible
 def create(op: Operation, body: Any) -> Awaitable[Outcome]:
     obj = _decode(op, check_type(op, body))
     with _rules_of(op, obj):
@@ -74,6 +76,7 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
     return put(op, obj, 201)
 
 
+@told_when_visible
 def update(op: Operation, body: Any) -> Awaitable[Outcome]:
     sent = check_type(op, body)
     obj = _decode(op, sent)
@@ -92,6 +95,7 @@ def update(op: Operation, body: Any) -> Awaitable[Outcome]:
         return replace(op, op.resource.to_hub(obj, op.version), entry)
 
 
+@told_when_visible
 def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
     entry = op.cluster.store.latest(op.key)
     if form == "apply":
@@ -148,7 +152,7 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         op.warnings.extend(behaviour.warnings(obj, old))
     obj = ssa.without_new_times(obj, old)
     if obj == old:
-        return _done(Outcome(old, entry.raw))
+        return unchanged(op, Outcome(old, entry.raw))
     op.cluster.admission.charge(op, obj, old)
     if _finished_deleting(obj):
         return _let_go(op, obj)
@@ -180,7 +184,7 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
     applied = ownership.apply(op, live, config)
     _complain_of_repeats(op, config)
     if applied is live and entry is not None:
-        return _done(Outcome(entry.obj, entry.raw))
+        return unchanged(op, Outcome(entry.obj, entry.raw))
     fresh, _ = op.version.read(applied)
     meta = metadata(fresh)
     if entry is None and meta.get("uid"):
@@ -222,11 +226,11 @@ def _decode_patched(op: Operation, form: str, patched: Any, body: Any, entry: En
     try:
         obj, paths = _read_patched(op, check_type(op, patched), entry)
     except BadRequest as problem:
-        raise _bad_patch(op, form, patched, body, problem.message.partition(": ")[2]) from None
+        raise bad_patch(op, form, patched, body, problem.message.partition(": ")[2]) from None
     repeats = repeated_fields(op.body, body) if op.body and op.field_validation != "Ignore" else []
-    messages = strict_messages(repeats, paths)
+    messages = [*_unknown_in_operations(form, body), *strict_messages(repeats, paths)]
     if messages and op.field_validation == "Strict":
-        raise _bad_patch(op, form, patched, body, f"strict decoding error: {', '.join(messages)}")
+        raise bad_patch(op, form, patched, body, f"strict decoding error: {', '.join(messages)}")
     op.complain(messages)
     return obj
 
@@ -245,7 +249,18 @@ def _read_patched(op: Operation, patched: Object, entry: Entry) -> tuple[Object,
     return obj | {key: value for key, value in read.items() if key not in obj}, unknown
 
 
-def _bad_patch(op: Operation, form: str, patched: Object, body: Any, why: str) -> Invalid:
+def _unknown_in_operations(form: str, body: Any) -> list[str]:
+    if form != "json" or not isinstance(body, list):
+        return []
+    return [
+        f'json patch unknown field "[{index}].{key}"'
+        for index, operation in enumerate(body)
+        for key in operation
+        if key not in ("op", "path", "from", "value")
+    ]
+
+
+def bad_patch(op: Operation, form: str, patched: Object, body: Any, why: str) -> Invalid:
     if form == "strategic":
         return Invalid("", "", "", [invalid("patch", verb_v(body), restoring_problem(why))])
     return Invalid("", "", "", [invalid("patch", patched_text(patched, op.version.schema), why)])
