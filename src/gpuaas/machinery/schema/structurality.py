@@ -45,7 +45,7 @@ def check_structure(openapi: Mapping[str, Any], path: str) -> list[FieldError]:
 def _invariants(source: Mapping[str, Any], level: str, path: str) -> Iterator[FieldError]:
     kind = source.get("type", "")
     items = source.get("items")
-    if kind == "array" and items is None:
+    if kind == "array" and not isinstance(items, Mapping | list):  # Go reads anything else as nothing
         yield required(child(path, "items"), "must be specified")
     if isinstance(items, Mapping):
         yield from _invariants(items, "item", child(path, "items"))
