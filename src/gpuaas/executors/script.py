@@ -47,8 +47,9 @@ def _shell_text(words: Sequence[str]) -> str | None:
     if words[0].rsplit("/", 1)[-1] not in _SHELLS:
         return None
     for position, word in enumerate(words[1:], 1):
-        if word.startswith("-") and word.endswith("c"):
-            return words[position + 1] if position + 1 < len(words) else ""
+        if re.fullmatch(r"-[a-z]*c[a-z]*", word):
+            rest = [one for one in words[position + 1 :] if one != "--"]
+            return rest[0] if rest else ""
     return None
 
 

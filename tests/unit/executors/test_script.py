@@ -21,6 +21,8 @@ SCRIPTS = {
     "a path and a unit": ({"command": ["/bin/sleep", "2m"]}, Script((), 120.0)),
     "for ever": ({"command": ["sleep", "infinity"]}, Script((), None)),
     "a loop": (shell("while true; do echo x; sleep 5; done"), Script((), None)),
+    "a shell with more options": ({"command": ["/bin/bash", "-ce", "--"], "args": ["sleep 4"]}, Script((), 4.0)),
+    "what is run by something else": (shell("ray job submit --id x -- sleep 7"), Script((), 7.0)),
     "an exit code": (shell("echo no\nexit 3\necho never"), Script(((0.0, "no"),), 0.0, 3)),
     "false": (shell("sleep 1; false"), Script((), 1.0, 1)),
     "an unfinished quote": (shell("echo it's; sleep 1"), Script(((0.0, "it's; sleep 1"),), 0.0)),
