@@ -39,6 +39,12 @@ _TYPE_META: Final = (
 )
 _SCHEME: Final = "pkg/runtime/scheme.go:111"  # what the real server calls its table of types
 _MAX_DEPTH: Final = 200  # objects in objects; schemas of whole workloads have 50
+_PACKAGES: Final = {
+    "Binding": "core",
+    "Eviction": "policy",
+    "Scale": "autoscaling",
+    "TokenRequest": "authentication",
+}  # where Go keeps the types that subresources take
 _SUMMARY: Final = 30  # bytes of a body that are repeated in the answer
 
 _decoder = msgspec.json.Decoder()
@@ -254,6 +260,18 @@ def check_type(op: Operation, obj: Object) -> Object:
     if obj["apiVersion"] != kind.api_version or obj["kind"] != kind.kind:
         raise _of_another_kind(op, obj)
     return obj
+
+
+def check_kind(obj: Object, kind: str) -> None:
+    """The same for what a subresource takes."""
+    name = obj.get("kind")
+    if name in (None, "", kind):
+        return
+    version = str(obj.get("apiVersion", "")).rpartition("/")[2]
+    raise BadRequest(
+        f'{name} in version "{version}" cannot be handled as a {kind}: '
+        f"converting ({version}.{name}) to ({_PACKAGES[kind]}.{kind}): unknown conversion"
+    )
 
 
 def _of_another_kind(op: Operation, obj: Object) -> ApiError:

@@ -29,6 +29,7 @@ class Wanted:
 
 
 PLAIN: Final = Wanted("json")
+YAML: Final = Wanted("yaml")
 _PRETTY_YAML: Final = 256 * 1024
 # The forms an answer can be asked in, as (form, group, version).
 Forms = frozenset[tuple[str, str, str]]

@@ -59,10 +59,11 @@ class Discovery:
             self._generation = self._catalogue.generation
         return self._groups
 
-    def is_builtin(self, group: str, version: str) -> bool:
-        """Whether types of ours live there: an unknown resource beside them is one, elsewhere it is an unknown path."""
-        kinds = self.groups().get(group, {}).get(version, ())
-        return any(not resource.custom for resource, _ in kinds)
+    def is_builtin(self, group: str, version: str = "") -> bool:
+        """Whether Kubernetes' own types live there: something unknown beside them is told of, elsewhere it is no path."""
+        found = self.groups().get(group, {})
+        lists = [found.get(version, [])] if version else list(found.values())
+        return any(not resource.custom for kinds in lists for resource, _ in kinds)
 
     def _arranged(self) -> dict[str, dict[str, list[tuple[Resource, Kind]]]]:
         found: dict[str, dict[str, list[tuple[Resource, Kind]]]] = {}
@@ -128,6 +129,12 @@ class Discovery:
             "metadata": {},
             "items": items,
         }
+
+
+def is_offered(subresource: str, verb: str) -> bool:
+    """Whether a subresource answers to a verb; what is not in the table decides for itself."""
+    known = _SUBRESOURCES.get(subresource)
+    return known is None or verb in known[3]
 
 
 def version_priority(version: str) -> tuple[int, int, int]:

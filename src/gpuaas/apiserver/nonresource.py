@@ -10,7 +10,7 @@ from gpuaas.apiserver.codec import encode, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
 from gpuaas.apiserver.requestinfo import RequestInfo
-from gpuaas.base.errors import MethodNotAllowed, NotAcceptable, PageNotFound
+from gpuaas.base.errors import MethodNotAllowed, NotAcceptable, PageNotFound, PathNotFound
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.cluster import Cluster
@@ -42,9 +42,11 @@ def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Req
             return _json(request, {"paths": _paths(cluster)})
         case "readyz" | "livez" | "healthz":
             return _health(server, cluster, path, info)
+        case "version" if path != "/version":
+            raise PathNotFound
         case "version":
             return _json(request, version())
-        case "metrics":
+        case "metrics" if path == "/metrics":
             return Response(200, server.metrics_text(), b"text/plain; version=0.0.4; charset=utf-8")
         case "api" | "apis":
             return _discovery(cluster, path, request)
@@ -112,7 +114,8 @@ def _discovery(cluster: "Cluster", path: str, request: Request) -> Response:
     else:
         found = discovery.resource_list(parts[1], parts[2]) if len(parts) == 3 else None
     if found is None:
-        raise PageNotFound
+        known = parts[0] == "api" or discovery.is_builtin(parts[1])
+        raise PathNotFound if known else PageNotFound
     return _json(request, found)
 
 

@@ -75,7 +75,7 @@ def check_preconditions(op: Operation, meta: Mapping[str, Any], old_meta: Mappin
     if not revision and conditional and op.verb == "update":
         raise Invalid(
             op.resource.group,
-            op.kind.kind,
+            op.resource.plural,
             op.name,
             [
                 FieldError(

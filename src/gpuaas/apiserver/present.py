@@ -28,7 +28,8 @@ def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str
     """One object in the form asked for."""
     match wanted.form:
         case "Table":
-            return table(op, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+            revision = obj["metadata"].get("resourceVersion")
+            return table(op, [obj], {"resourceVersion": revision} if revision else {}, version=wanted.version)
         case "PartialObjectMetadata":
             return partial(obj, wanted.version)
         case "PartialObjectMetadataList":
@@ -55,15 +56,25 @@ def table(
     metadata: Mapping[str, Any],
     *,
     definitions: bool = True,
+    version: str = "v1",
 ) -> Object:
     shown = (op.resource.from_hub(dict(obj), op.version) for obj in objects)
     include = op.query.get("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
         why = invalid("includeObject", include, "must be 'Metadata', 'Object', 'None', or empty")
         raise BadRequest(f"Unable to convert to Table as requested: {why}")
-    return tables.table(
+    made = tables.table(
         op.kind, shown, now=op.cluster.clock.now(), include=include, metadata=metadata, headers=definitions
     )
+    return made if version == "v1" else _in_version(made, version, include)
+
+
+def _in_version(made: Object, version: str, include: str) -> Object:
+    """The older form of a table differs in what it and its rows call themselves."""
+    api_version = f"meta.k8s.io/{version}"
+    if include == "Metadata":
+        made["rows"] = [{**row, "object": {**row["object"], "apiVersion": api_version}} for row in made["rows"]]
+    return {**made, "apiVersion": api_version}
 
 
 def _pretty(op: Operation) -> bool:

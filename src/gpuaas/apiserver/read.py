@@ -8,9 +8,9 @@ from typing import Any
 from gpuaas.apiserver.codec import PLAIN, Wanted, encode, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_list
-from gpuaas.apiserver.present import outcome_body, partial, table
+from gpuaas.apiserver.present import outcome_body, package, partial, table
 from gpuaas.apiserver.select import predicate
-from gpuaas.base.errors import BadRequest, Expired, Timeout
+from gpuaas.base.errors import BadRequest, Expired, NotAcceptable, Timeout
 from gpuaas.base.fielderrors import invalid
 from gpuaas.machinery.gojson import json_problem
 from gpuaas.store import Compacted, Entry, FutureRevision
@@ -81,7 +81,9 @@ def list_body(op: Operation, wanted: Wanted) -> bytes:
             op.cluster.lists.keep(cache_key, store.changed(cache_key[0]), body)
         return body
     return encode_as(
-        wanted, _shaped_list(op, entries, metadata, wanted), pretty=op.query.get("pretty") in ("1", "true")
+        wanted,
+        shaped_list(op, [entry.obj for entry in entries], metadata, wanted),
+        pretty=op.query.get("pretty") in ("1", "true"),
     )
 
 
@@ -156,7 +158,8 @@ def _limit(op: Operation) -> int:
     if not text:
         return 0
     try:
-        return max(int(text), 0)
+        # Any revision will do: then the answer comes out of memory, where there is no reason to stop.
+        return 0 if op.query.get("resourceVersion") == "0" and not op.query.get("continue") else max(int(text), 0)
     except ValueError:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
@@ -212,15 +215,23 @@ def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -
     return b"".join((head, items, b"]}"))
 
 
-def _shaped_list(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+def shaped_list(
+    op: Operation, objects: Sequence[Mapping[str, Any]], metadata: dict[str, Any], wanted: Wanted
+) -> dict[str, Any]:
+    """Objects as a list in the form asked for."""
     match wanted.form:
         case "Table":
-            return table(op, [entry.obj for entry in entries], metadata)
-        case "PartialObjectMetadata" | "PartialObjectMetadataList":
-            items: list[Any] = [partial(entry.obj, wanted.version) for entry in entries]
+            return table(op, objects, metadata, version=wanted.version)
+        case "PartialObjectMetadataList":
+            items: list[Any] = [partial(obj, wanted.version) for obj in objects]
             kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{wanted.version}"
+        case "PartialObjectMetadata":
+            what = (
+                "*unstructured.UnstructuredList" if op.resource.custom else f"*{package(op.kind)}.{op.kind.list_kind}"
+            )
+            raise NotAcceptable(f"you requested PartialObjectMetadata, but the requested object is a list ({what})")
         case _:
-            items = [list_item(op, entry.obj) for entry in entries]
+            items = [list_item(op, obj) for obj in objects]
             kind, api_version = op.kind.list_kind, op.kind.api_version
             metadata = _list_metadata(op, metadata)
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata, "items": items}

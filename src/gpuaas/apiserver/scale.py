@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuaas.api.durations import age
 from gpuaas.api.kinds import Column, Kind, Object, Scale
 from gpuaas.apiserver import write
-from gpuaas.apiserver.bodies import read_write
+from gpuaas.apiserver.bodies import check_kind, read_write
 from gpuaas.apiserver.codec import Wanted, negotiate
 from gpuaas.apiserver.http import Answer, Request
-from gpuaas.apiserver.objectmeta import metadata
+from gpuaas.apiserver.objectmeta import check_name, metadata, place
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.base.errors import BadRequest, Invalid
@@ -21,6 +21,7 @@ from gpuaas.base.selectors import from_label_selector
 from gpuaas.machinery import ssa, tables
 from gpuaas.machinery.jsonpatch import apply_json_patch
 from gpuaas.machinery.mergepatch import apply_merge_patch
+from gpuaas.machinery.schema.decode import normalize
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.server import Server
@@ -84,14 +85,30 @@ def _tracked(op: Operation, old: Object, where: Scale, form: str, body: Any) -> 
                 force=op.force, api_version=_VERSION, kind="Scale", now=now, subresource="scale",
             ).obj  # fmt: skip
         case "update":
-            desired = body
+            check_kind(body, "Scale")
+            desired = {**body, "apiVersion": _VERSION, "kind": "Scale"}
         case "merge" | "strategic":
             desired = apply_merge_patch(live, body)
         case _:
             desired = apply_json_patch(live, body)
-    _replicas(op, desired)
-    metadata(desired)
+    desired = _read(op, form, desired, body)
     return ssa.track_update(live, desired, op.manager, schema, api_version=_VERSION, now=now, subresource="scale")
+
+
+def _read(op: Operation, form: str, desired: Any, body: Any) -> Object:
+    """The Scale a write leaves, well typed and of this object."""
+    if not isinstance(desired, dict):
+        raise BadRequest("the patch does not leave an object")
+    try:
+        read = normalize(op.cluster.schemas.named(_SCHEMA), desired).obj
+    except BadRequest as problem:
+        if form == "update":
+            raise
+        raise write.bad_patch(op, form, desired, body, problem.message.partition(": ")[2]) from None
+    meta = metadata(read)
+    place(op, meta)
+    check_name(op, meta)
+    return read
 
 
 def _paths(op: Operation) -> dict[str, tuple[str, ...] | None]:

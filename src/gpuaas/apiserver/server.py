@@ -12,8 +12,9 @@ from gpuaas.apiserver import delete, nonresource, read, subresources, watch, wri
 from gpuaas.apiserver.access import Access
 from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
-from gpuaas.apiserver.codec import PLAIN, Wanted, content_type, encode, negotiate
+from gpuaas.apiserver.codec import PLAIN, YAML, Wanted, content_type, encode, encode_as, negotiate
 from gpuaas.apiserver.compress import compressed
+from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.http import JSON, Answer, Request, Response
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import read_write_options
@@ -79,6 +80,8 @@ class Server:
         headers = _headers(request.warnings)
         if error.retry_after is not None:
             headers = (*headers, (b"retry-after", str(error.retry_after).encode()))
+        if b"application/yaml" in request.headers.get(b"accept", b""):
+            return Response(error.code, encode_as(YAML, error.status()), content_type(YAML), headers)
         return Response(error.code, encode(error.status()), JSON, headers)
 
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -142,6 +145,8 @@ class Server:
         if op.subresource:
             special = subresources.find(op)
             if special is not None:
+                if not is_offered(op.subresource, op.verb):
+                    raise MethodNotAllowed
                 return special(self, op, info, request)
             if op.subresource != "status" or not kind.status:
                 raise PathNotFound
@@ -188,12 +193,7 @@ class Server:
         options = delete.delete_options(op, _options(request), info.multi)
         entries, metadata = read.page(op)
         objects = await delete.delete_all(op, list(entries), options)
-        listing = {
-            "kind": op.kind.list_kind,
-            "apiVersion": op.kind.api_version,
-            "metadata": metadata,
-            "items": [read.list_item(op, obj) for obj in objects],
-        }
+        listing = read.shaped_list(op, objects, metadata, wanted)
         return self.answer(op, Outcome(listing, converted=True), wanted)
 
     def answer(self, op: Operation, outcome: Outcome, wanted: Wanted) -> Response:

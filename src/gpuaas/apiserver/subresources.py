@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, read, write
-from gpuaas.apiserver.bodies import check_type, read_object, read_write
+from gpuaas.apiserver.bodies import check_kind, check_type, read_object, read_write
 from gpuaas.apiserver.codec import negotiate
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.logs import log
-from gpuaas.apiserver.objectmeta import metadata
+from gpuaas.apiserver.objectmeta import metadata, place
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.scale import scale
 from gpuaas.base.clock import rfc3339
-from gpuaas.base.errors import BadRequest, Conflict, Invalid, MethodNotAllowed, NotImplementedHere
+from gpuaas.base.errors import BadRequest, Conflict, Invalid, NotImplementedHere
 from gpuaas.base.fielderrors import required
 from gpuaas.machinery import ssa
 from gpuaas.machinery.schema.model import Schema
@@ -84,14 +84,11 @@ def eviction(server: "Server", op: Operation, info: RequestInfo, request: Reques
 
 def _created(op: Operation, request: Request, kind: str) -> Object:
     """What was posted to a subresource: an object of the kind it takes, for the object it belongs to."""
-    if op.verb != "create":
-        raise MethodNotAllowed
     body = read_object(request.body, request.header(b"content-type"), kind)
-    if body.get("kind") not in (None, kind):
-        version = str(body.get("apiVersion", "")).rpartition("/")[2]
-        raise BadRequest(f'{body["kind"]} in version "{version}" cannot be handled as a {kind}: it is of another kind')
-    meta = body.get("metadata") or {}
-    if not isinstance(meta, dict) or (meta.get("name") or op.name) != op.name:
+    check_kind(body, kind)
+    meta = metadata(body)
+    place(op, meta)
+    if kind != "TokenRequest" and (meta.get("name") or op.name) != op.name:
         raise BadRequest(f"name in URL does not match name in {kind} object")
     return body
 

@@ -15,15 +15,18 @@ from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.read import revision_number
 from gpuaas.apiserver.select import scope
-from gpuaas.base.errors import ApiError, BadRequest, Expired
+from gpuaas.base.errors import ApiError, BadRequest, Expired, NotAcceptable
 from gpuaas.store import Compacted, Entry, Event, Watch
 
 _BOOKMARK_EVERY = 60.0
 _DEFAULT_TIMEOUT = 30 * 60.0
+_STREAMED = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 def watch(op: Operation, wanted: Wanted) -> Stream:
+    if wanted.media != "json":
+        raise NotAcceptable(f"only the following media types are accepted: {', '.join(_STREAMED)}")
     return Stream(_Session(op, wanted).start, content_type(wanted))
 
 
@@ -144,7 +147,7 @@ class _Session:
     def _bookmark_line(self, extra: Mapping[str, Any]) -> bytes:
         watch = getattr(self, "_watch", None)
         revision = watch.progress if watch is not None else self._since
-        meta = {"resourceVersion": str(revision), "creationTimestamp": None, **extra}
+        meta = {"resourceVersion": str(revision), **extra}
         kind = self._op.kind
         if self._wanted.form == "Table":
             obj: Mapping[str, Any] = {
