@@ -70,8 +70,8 @@ class Process:
 
     def exit_code(self) -> int | None:
         """None while it runs; 137 when it was killed, or vanished, before it could say."""
-        if self._child is not None:
-            self._child.poll()  # reaps it
+        if self._child is not None and self._child.poll() is None:  # the question also reaps it
+            return None
         try:
             return int((self.folder / "exit").read_text())
         except (OSError, ValueError):
