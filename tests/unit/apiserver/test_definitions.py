@@ -1,0 +1,168 @@
+"""The life of a CustomResourceDefinition: served at once, changed, withdrawn, its objects with it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from .conftest import JSON_PATCH, MERGE, Api
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def definition(plural: str, *versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    names = {"plural": plural, "singular": plural[:-1], "kind": plural[:-1].capitalize(), "shortNames": [plural[:2]]}
+    spec = {"group": "example.org", "scope": "Namespaced", "names": names, "versions": list(versions), **spec}
+    return {"metadata": {"name": f"{plural}.example.org"}, "spec": spec}
+
+
+def version(name: str = "v1", *, storage: bool = True, served: bool = True, **more: Any) -> dict[str, Any]:
+    spec = {
+        "type": "object",
+        "properties": {"size": {"type": "integer", "default": 3, "maximum": 10}, "name": {"type": "string"}},
+    }
+    schema = {
+        "type": "object",
+        "properties": {"spec": spec, "status": {"type": "object", "properties": {"ready": {"type": "boolean"}}}},
+    }
+    return {"name": name, "served": served, "storage": storage, "schema": {"openAPIV3Schema": schema}, **more}
+
+
+def things(plural: str, name: str = "v1") -> str:
+    return f"/apis/example.org/{name}/namespaces/default/{plural}"
+
+
+def settled(api: Api, done: Any) -> None:
+    """Lets what the server does by itself happen."""
+    for _ in range(5_000):
+        if done():
+            return
+        api.run(asyncio.sleep(0.001))
+    raise AssertionError("it never came to rest")
+
+
+def test_what_is_defined_is_served_with_its_defaults_and_limits(api: Api) -> None:
+    assert api.send("POST", DEFINITIONS, definition("boxes", version())).status == 201
+    settled(api, lambda: True)
+    made = api.send("POST", things("boxes"), {"metadata": {"name": "a"}, "spec": {"more": 1}})
+    assert (made.status, made.body["spec"]) == (201, {"size": 3})
+    assert made.warnings == ['"unknown field \\"spec.more\\""']
+    refused = api.send("POST", things("boxes"), {"metadata": {"name": "b"}, "spec": {"size": 11}})
+    assert refused.status == 422
+    assert "spec.size: Invalid value: 11: spec.size in body should be less than or equal to 10" in refused.message
+
+
+def test_its_status_says_that_it_is_established(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("cans", version()))
+    found = lambda: api.parts.cluster.store.get("apiextensions.k8s.io/customresourcedefinitions//cans.example.org").obj  # noqa: E731
+    settled(api, lambda: (found().get("status") or {}).get("conditions"))
+    status = found()["status"]
+    assert {each["type"]: each["status"] for each in status["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    assert status["storedVersions"] == ["v1"]
+    assert status["acceptedNames"]["kind"] == "Can"
+
+
+def test_discovery_and_openapi_know_it(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("tins", version(subresources={"status": {}})))
+    resources = {each["name"]: each for each in api.send("GET", "/apis/example.org/v1").body["resources"]}
+    assert resources["tins"]["shortNames"] == ["ti"]
+    assert "tins/status" in resources
+    assert (
+        "/apis/example.org/v1/namespaces/{namespace}/tins"
+        in api.send("GET", "/openapi/v3/apis/example.org/v1").body["paths"]
+    )
+
+
+def test_a_status_subresource_keeps_spec_and_status_apart(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("jars", version(subresources={"status": {}})))
+    made = api.send("POST", things("jars"), {"metadata": {"name": "a"}, "status": {"ready": True}})
+    assert "status" not in made.body
+    patch = {"spec": {"size": 5}, "status": {"ready": True}}
+    answer = api.send("PATCH", things("jars") + "/a/status", patch, MERGE)
+    assert answer.status == 200, answer
+    found = api.send("GET", things("jars") + "/a").body
+    assert (found.get("status"), found.get("spec", {}).get("size")) == ({"ready": True}, None), answer
+    changed = api.send("PATCH", things("jars") + "/a", patch | {"status": {"ready": False}}, MERGE).body
+    assert (changed["spec"]["size"], changed["status"], changed["metadata"]["generation"]) == (5, {"ready": True}, 2)
+
+
+def test_several_versions_show_the_same_object(api: Api) -> None:
+    api.send(
+        "POST",
+        DEFINITIONS,
+        definition(
+            "bags", version("v1beta1", storage=False), version("v1"), version("v0", storage=False, served=False)
+        ),
+    )
+    api.send("POST", things("bags", "v1beta1"), {"metadata": {"name": "a"}, "spec": {"size": 4}})
+    found = api.send("GET", things("bags") + "/a").body
+    assert (found["apiVersion"], found["spec"]) == ("example.org/v1", {"size": 4})
+    assert api.send("GET", things("bags", "v1beta1") + "/a").body["apiVersion"] == "example.org/v1beta1"
+    assert api.send("GET", things("bags", "v0")).status == 404
+    versions = [each["version"] for each in api.send("GET", "/apis/example.org").body["versions"]]
+    assert versions == ["v1", "v1beta1"]
+
+
+def test_a_changed_schema_holds_for_the_next_write(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("pots", version()))
+    assert api.send("POST", things("pots"), {"metadata": {"name": "a"}, "spec": {"size": 11}}).status == 422
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/maximum"
+    changed = api.send(
+        "PATCH", f"{DEFINITIONS}/pots.example.org", [{"op": "replace", "path": path, "value": 20}], JSON_PATCH
+    )
+    assert changed.status == 200
+    settled(
+        api,
+        lambda: (
+            api.send("POST", things("pots"), {"metadata": {"name": "a"}, "spec": {"size": 11}}).status in (201, 409)
+        ),
+    )
+
+
+def test_a_deleted_definition_takes_its_objects_along(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("cups", version()))
+    api.send("POST", things("cups"), {"metadata": {"name": "a"}})
+    assert api.send("DELETE", f"{DEFINITIONS}/cups.example.org").status == 200
+    settled(api, lambda: api.send("GET", f"{DEFINITIONS}/cups.example.org").status == 404)
+    assert api.send("GET", things("cups")).status == 404
+    api.send("POST", DEFINITIONS, definition("cups", version()))
+    assert api.send("GET", things("cups")).body["items"] == []
+
+
+def test_an_object_with_a_finalizer_holds_its_definition(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("mugs", version()))
+    api.send("POST", things("mugs"), {"metadata": {"name": "a", "finalizers": ["example.org/wait"]}})
+    api.send("DELETE", f"{DEFINITIONS}/mugs.example.org")
+    settled(api, lambda: "deletionTimestamp" in api.send("GET", things("mugs") + "/a").body["metadata"])
+    assert api.send("GET", f"{DEFINITIONS}/mugs.example.org").status == 200
+    api.send("PATCH", things("mugs") + "/a", {"metadata": {"finalizers": None}}, MERGE)
+    settled(api, lambda: api.send("GET", f"{DEFINITIONS}/mugs.example.org").status == 404)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"group": "other.org"}, "metadata.name"),
+        ({"scope": "Galaxy"}, "spec.scope"),
+        ({"versions": []}, "spec.versions"),
+        ({"versions": [version(), version("v2")]}, "storage"),
+        ({"versions": [version("V_1")]}, "spec.versions[0].name"),
+    ],
+)
+def test_a_definition_that_is_none_is_refused_by_field(api: Api, change: dict[str, Any], said: str) -> None:
+    body = definition("odds", version())
+    body["spec"] |= change
+    answer = api.send("POST", DEFINITIONS, body)
+    assert answer.status == 422
+    assert said in answer.message
+
+
+def test_the_kinds_we_ship_are_listed_as_definitions(api: Api) -> None:
+    settled(api, lambda: api.send("GET", f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io").status in (200, 404))
+    api.parts.definitions.install()
+    settled(api, lambda: api.send("GET", f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io").status == 200)
