@@ -191,6 +191,8 @@ class RealControlPlane:
             secure_port=free_port(),
             service_account_private_key_file=service_account_key,
             root_ca_file=authority.file,
+            # No kubelet says that a node of a test is well, and nobody shall call it lost meanwhile.
+            node_monitor_grace_period="1h",
             # Namespaces are emptied and garbage is collected while a test waits.
             concurrent_namespace_syncs=10,
             kube_api_qps=500,

@@ -184,7 +184,12 @@ def our_side(name: str = "ours") -> Iterator[Side]:
     gpuaas = Path(sys.executable).parent / "gpuaas"
     with tempfile.TemporaryDirectory(prefix="gpuaas-home-") as home:
         environment = os.environ | {"GPUAAS_HOME": home}
-        subprocess.run([gpuaas, "up", "-d"], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
+        # No nodes, as the real side has none: a pod stays where the scheduler leaves it.
+        fleet = Path(home) / "empty.yaml"
+        fleet.write_text("clusters: [{name: local, nodes: []}]\n")
+        subprocess.run(
+            [gpuaas, "up", "-d", "--fleet", fleet], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60
+        )
         try:
             side = Side(name, Path(home) / "kubeconfig")
             try:
