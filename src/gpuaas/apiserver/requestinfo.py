@@ -4,6 +4,7 @@
 non-resource path. The verb is the one RBAC speaks of (`list`, not GET). Query options are parsed only when there are any.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
@@ -13,6 +14,12 @@ from gpuaas.base.selectors import parse_fields
 _METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 # Resources that look like namespaces' parts but are the namespace's own subresources.
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+
+
+def said(query: Mapping[str, str], name: str) -> bool:
+    """Whether an option is given, and not as a word for no: Kubernetes takes any other word for yes."""
+    value = query.get(name)
+    return value is not None and value.lower() not in ("false", "0")
 
 
 @dataclass(slots=True)
@@ -36,9 +43,7 @@ class RequestInfo:
         return bool(self.resource)
 
     def flag(self, name: str) -> bool:
-        """Said, and not said to be false: Kubernetes takes any other word for yes."""
-        value = self.query.get(name)
-        return value is not None and value.lower() not in ("false", "0")
+        return said(self.query, name)
 
     def number(self, name: str) -> int | None:
         value = self.query.get(name)

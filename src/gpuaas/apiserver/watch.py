@@ -14,6 +14,7 @@ from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.read import revision_number
+from gpuaas.apiserver.requestinfo import said
 from gpuaas.apiserver.select import scope
 from gpuaas.base.errors import ApiError, BadRequest, Expired, NotAcceptable
 from gpuaas.store import Compacted, Entry, Event, Watch
@@ -35,7 +36,7 @@ class _Session:
         self._op = op
         self._wanted = wanted
         self._where, self._matches = scope(op)
-        self._bookmarks = op.query.get("allowWatchBookmarks", "") in ("1", "true")
+        self._bookmarks = said(op.query, "allowWatchBookmarks")
         self._timeout = _seconds(op.query.get("timeoutSeconds", "")) or _DEFAULT_TIMEOUT
         self._plain = not wanted.form and op.version is op.resource.hub
         self._since, self._initial, self._marks_end = _beginning(op)
@@ -174,11 +175,10 @@ def _beginning(op: Operation) -> tuple[int, bool, bool]:
     check_list(op.query, watches=True)
     wanted = op.query.get("resourceVersion", "")
     number = revision_number(wanted) if wanted else 0
-    send = op.query.get("sendInitialEvents")
-    if send is None:
+    if "sendInitialEvents" not in op.query:
         return number, not number, False
-    if send.lower() not in ("false", "0"):
-        return 0, True, op.query.get("allowWatchBookmarks", "") in ("1", "true")
+    if said(op.query, "sendInitialEvents"):
+        return 0, True, said(op.query, "allowWatchBookmarks")
     return number or op.cluster.store.revision, False, False
 
 

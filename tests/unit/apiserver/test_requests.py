@@ -268,3 +268,22 @@ def test_a_json_patch_that_only_tests_writes_nothing(api: Api) -> None:
     made = api.send("POST", MAPS, config_map("tested", k="1")).body
     answer = api.send("PATCH", f"{MAPS}/tested", [{"op": "test", "path": "/data/k", "value": "1"}], JSON_PATCH)
     assert answer.body["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+def test_what_was_forgotten_is_gone_and_says_how_to_go_on(api: Api) -> None:
+    for number in range(3):
+        body = config_map(f"old-{number}")
+        body["metadata"]["labels"] = {"old": "1"}
+        api.send("POST", MAPS, body)
+    first = api.send("GET", MAPS, labelSelector="old", limit=1).body["metadata"]
+    api.send("DELETE", f"{MAPS}/old-1")
+    api.run(api.parts.cluster.store.compact(api.parts.cluster.store.revision))
+    gone = api.send("GET", MAPS, labelSelector="old", **{"continue": first["continue"]})
+    assert (gone.status, gone.body["reason"]) == (410, "Expired")
+    rest = api.send("GET", MAPS, labelSelector="old", **{"continue": gone.body["metadata"]["continue"]}).body
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["old-2"]
+    exact = api.send("GET", MAPS, resourceVersion=first["resourceVersion"], resourceVersionMatch="Exact")
+    assert (exact.status, exact.message) == (410, "The resourceVersion for the provided list is too old.")
+    (event,) = api.watch(MAPS, resourceVersion=first["resourceVersion"])
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    assert event["object"]["message"].startswith("too old resource version: ")
