@@ -25,7 +25,7 @@ from gpuaas.runtime.controller import Controllers, Deps
 
 RUNNING = {
     "garbage-collector-controller", "serviceaccount-controller", "namespace-controller", "job-controller",
-    "replicaset-controller", "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses",
+    "replicaset-controller", "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses", "raycluster-controller", "notebook-controller",
 }  # fmt: skip
 LIMIT = 15.0
 

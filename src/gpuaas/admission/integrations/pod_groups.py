@@ -13,7 +13,15 @@ from typing import Any
 from gpuaas.admission.integrations import keys, outcome
 from gpuaas.admission.integrations.integration import CannotCompose
 from gpuaas.admission.integrations.jobs import annotations_of, max_exec_time_of, queue_of
-from gpuaas.admission.integrations.pods import can_run, group_pod_sets, has_gate, is_fast, role_of, total_of
+from gpuaas.admission.integrations.pods import (
+    can_run,
+    group_pod_sets,
+    has_gate,
+    is_deleting,
+    is_fast,
+    role_of,
+    total_of,
+)
 from gpuaas.admission.life import conditions_of
 from gpuaas.base.clock import parse_rfc3339
 
@@ -35,6 +43,11 @@ class Fit:
 
 def is_group_workload(workload: View) -> bool:
     return annotations_of(workload).get(keys.IS_GROUP) == "true"
+
+
+def is_abandoned(pods: Sequence[View], workload: View) -> bool:
+    """Somebody deleted all its pods. After an eviction, which deletes them too, others are waited for instead."""
+    return all(map(is_deleting, pods)) and outcome.eviction_of(workload) is None
 
 
 def fit(pods: Sequence[Object], workload: View, now: float) -> Fit:

@@ -44,7 +44,8 @@ class RayCluster(Templated):
         return with_cleanup(super().pod_sets(job, find), job["spec"], annotations_of(job))
 
     def is_active(self, job: View) -> bool:
-        return (job.get("status") or {}).get("state") == "ready"
+        status = job.get("status") or {}
+        return status.get("state") == "ready" or bool(status.get("availableWorkerReplicas"))
 
     def finished(self, job: View) -> Finish | None:
         return None  # a cluster serves until it is deleted
@@ -140,9 +141,16 @@ def cluster_parts(spec: View, path: str) -> list[Part]:
     parts = [Part(HEAD, 1, head.get("template") or {}, where, added=added)]
     for index, group in enumerate(spec.get("workerGroupSpecs") or ()):
         where = child(path, "workerGroupSpecs", index, "template", "metadata")
-        size = count_of(group.get("replicas"), 1) * max(1, count_of(group.get("numOfHosts"), 1))
-        parts.append(Part(group["groupName"].lower(), size, group.get("template") or {}, where))
+        parts.append(Part(group["groupName"].lower(), workers_of(group), group.get("template") or {}, where))
     return parts
+
+
+def workers_of(group: View) -> int:
+    """As many as the operator will make: within the group's bounds, so that a minimum above `replicas` counts."""
+    wanted = max(count_of(group.get("replicas"), 1), count_of(group.get("minReplicas"), 0))
+    if group.get("maxReplicas") is not None:
+        wanted = min(wanted, int(group["maxReplicas"]))
+    return wanted * max(1, count_of(group.get("numOfHosts"), 1))
 
 
 def cluster_with(spec: View, templates: Sequence[Object]) -> Object:

@@ -126,6 +126,9 @@ class PodController(JobController):
             raise _Refused
         if not pod_groups.is_group_workload(workload) and any(each.get("controller") for each in owners_of(workload)):
             raise _Refused  # it has a controller: somebody else's
+        if pod_groups.is_abandoned(pods, workload):
+            await self._finalize(pods)
+            raise Later("its pods are leaving")
         found = pod_groups.fit(pods, workload, self.clock.now())
         if found.keeps is None:
             if await self.workloads.delete(workload):

@@ -1,0 +1,182 @@
+"""What pods under Kueue promise: gated alone or together, started together, gone when evicted."""
+
+from typing import Any
+
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import DEPLOYMENTS, PODS, STATEFUL_SETS
+from gpuaas.testing.house import House, condition, template, with_label
+
+QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+ADMISSION_GATE, MANAGED = "kueue.x-k8s.io/admission", "kueue.x-k8s.io/managed"
+
+
+def pod(team: str, name: str, *, gpus: int = 1, group: str = "", total: int = 0, **labels: str) -> Object:
+    metadata: Object = {"name": name, "namespace": team, "labels": {QUEUE: "lq", **labels}}
+    if group:
+        metadata["labels"][GROUP] = group
+        metadata["annotations"] = {TOTAL: str(total)}
+    return {"metadata": metadata, "spec": template(gpus)["spec"]}
+
+
+def gates(house: House, team: str, name: str) -> list[str]:
+    found = house.get(PODS, team, name)["spec"].get("schedulingGates") or ()
+    return [gate["name"] for gate in found]
+
+
+def phase(house: House, team: str, name: str, value: str, **status: Any) -> None:
+    house.patch(PODS, team, name, {"status": {"phase": value, **status}}, subresource="status")
+
+
+def started(house: House, team: str, name: str) -> bool:
+    return house.find(PODS, team, name) is not None and not gates(house, team, name)
+
+
+def replicated(team: str, name: str, replicas: int, gpus: int = 1) -> Object:
+    pods = template(gpus, restartPolicy="Always")
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {**pods, "metadata": {"labels": {"app": name}}},
+    }
+    return {"metadata": {"name": name, "namespace": team, "labels": {QUEUE: "lq"}}, "spec": spec}
+
+
+def test_a_pod_is_gated_until_its_workload_is_admitted(house: House) -> None:
+    team = house.team()
+    made = house.create(PODS, pod(team, "alone"))
+    assert [gate["name"] for gate in made["spec"]["schedulingGates"]] == [ADMISSION_GATE, "kueue.x-k8s.io/topology"]
+    assert (made["metadata"]["labels"][MANAGED], made["metadata"]["finalizers"]) == ("true", [MANAGED])
+    workload = house.admitted(team, "alone")
+    assert workload["metadata"]["name"].startswith("pod-alone-")
+    house.until(lambda: started(house, team, "alone"))
+    assert house.get(PODS, team, "alone")["spec"]["nodeSelector"] == {"card": "a100"}
+    phase(house, team, "alone", "Succeeded")
+    house.until(lambda: condition(house.workload(team, "alone") or {}, "Finished") == "True")
+    house.until(lambda: "finalizers" not in house.get(PODS, team, "alone")["metadata"])
+
+
+def test_an_evicted_pod_is_deleted_with_a_word_why(house: House) -> None:
+    team = house.team(gpus=1)
+    house.create(PODS, pod(team, "lesser", **{CLASS: "low"}))
+    house.until(lambda: started(house, team, "lesser"))
+    house.create(PODS, pod(team, "urgent", **{CLASS: "high"}))
+    house.until(lambda: started(house, team, "urgent"))
+    house.until(lambda: house.find(PODS, team, "lesser") is None)
+    assert any(each.startswith("Stopped: Preempted to accommodate") for each in house.events(team, "Pod"))
+
+
+def test_a_group_starts_when_it_is_whole_and_not_before(house: House) -> None:
+    team = house.team()
+    house.create(PODS, pod(team, "one", group="pair", total=2))
+    house.settled()
+    assert house.find(WORKLOADS, team, "pair") is None
+    assert "ErrWorkloadCompose: 'pair' group has fewer runnable pods than expected" in house.events(team, "Pod")
+    house.create(PODS, pod(team, "two", group="pair", total=2, gpus=2))
+    workload = house.admitted(team, "one")
+    assert workload["metadata"]["name"] == "pair"
+    assert sorted(each["count"] for each in workload["spec"]["podSets"]) == [1, 1], "two roles: they differ in size"
+    assert [each["name"] for each in workload["metadata"]["ownerReferences"]] == ["one", "two"]
+    assert not any(each.get("controller") for each in workload["metadata"]["ownerReferences"])
+    house.until(lambda: started(house, team, "one") and started(house, team, "two"))
+
+
+def test_a_group_too_large_loses_what_came_last(house: House) -> None:
+    team = house.team()
+    for name in ("a", "b"):
+        house.create(PODS, pod(team, name, group="pair", total=2))
+    house.admitted(team, "a")
+    house.create(PODS, pod(team, "c", group="pair", total=2))
+    house.until(lambda: house.find(PODS, team, "c") is None)
+    assert "ExcessPodDeleted: Excess pod deleted" in house.events(team, "Pod")
+    assert started(house, team, "a")
+    assert started(house, team, "b")
+
+
+def test_a_group_is_finished_when_all_its_pods_succeeded(house: House) -> None:
+    team = house.team()
+    for name in ("a", "b"):
+        house.create(PODS, pod(team, name, group="pair", total=2))
+    house.until(lambda: started(house, team, "a") and started(house, team, "b"))
+    phase(house, team, "a", "Succeeded")
+    house.until(lambda: house.get(WORKLOADS, team, "pair")["status"].get("reclaimablePods"))
+    assert condition(house.get(WORKLOADS, team, "pair"), "Finished") == ""
+    phase(house, team, "b", "Succeeded")
+    house.until(lambda: condition(house.get(WORKLOADS, team, "pair"), "Finished") == "True")
+    conditions = house.get(WORKLOADS, team, "pair")["status"]["conditions"]
+    assert next(each["message"] for each in conditions if each["type"] == "Finished") == "Pods succeeded: 2/2."
+
+
+def test_a_failed_pod_of_a_group_may_be_replaced(house: House) -> None:
+    team = house.team()
+    for name in ("a", "b"):
+        house.create(PODS, pod(team, name, group="pair", total=2))
+    house.until(lambda: started(house, team, "a") and started(house, team, "b"))
+    phase(house, team, "a", "Failed")
+    house.until(lambda: condition(house.get(WORKLOADS, team, "pair"), "WaitingForReplacementPods") == "True")
+    house.create(PODS, pod(team, "c", group="pair", total=2))
+    house.until(lambda: started(house, team, "c"))
+    house.until(lambda: condition(house.get(WORKLOADS, team, "pair"), "WaitingForReplacementPods") == "False")
+    house.until(lambda: "finalizers" not in house.get(PODS, team, "a")["metadata"])
+
+
+def test_a_group_that_has_gone_lets_its_workload_go(house: House) -> None:
+    team = house.team(gpus=2)
+    for name in ("a", "b"):
+        house.create(PODS, pod(team, name, group="pair", total=2))
+    house.admitted(team, "a")
+    for name in ("a", "b"):
+        house.delete(PODS, team, name)
+    house.until(lambda: house.find(WORKLOADS, team, "pair") is None)
+    house.until(lambda: house.all(PODS, team) == [])
+
+
+def test_each_pod_of_a_deployment_waits_for_itself(house: House) -> None:
+    team = house.team(gpus=2)
+    house.create(DEPLOYMENTS, replicated(team, "web", 3))
+    house.until(lambda: len(house.all(PODS, team)) == 3)
+
+    def running() -> int:
+        return sum(not (each["spec"].get("schedulingGates") or ()) for each in house.all(PODS, team))
+
+    house.until(lambda: running() == 2)
+    house.settled()
+    assert running() == 2, "there is quota for two"
+    assert len(house.all(WORKLOADS, team)) == 3
+
+
+def test_a_stateful_set_is_one_workload_and_may_rest_at_zero(house: House) -> None:
+    team = house.team(gpus=2)
+    made = {**replicated(team, "db", 2)}
+    made["spec"] = {**made["spec"], "serviceName": "db", "podManagementPolicy": "Parallel"}
+    house.create(STATEFUL_SETS, made)
+    workload = house.admitted(team, "db")
+    assert [each["count"] for each in workload["spec"]["podSets"]] == [2]
+    name = workload["metadata"]["name"]
+    assert name.startswith("statefulset-db-")
+    house.until(lambda: started(house, team, "db-0") and started(house, team, "db-1"))
+    house.patch(STATEFUL_SETS, team, "db", {"spec": {"replicas": 0}})
+
+    def on_hold() -> bool:
+        found = {each["type"]: each for each in house.get(WORKLOADS, team, name)["status"]["conditions"]}
+        return bool(found["QuotaReserved"]["reason"] == "OnHold")
+
+    house.until(on_hold)
+    house.create(PODS, pod(team, "guest", gpus=2))
+    house.until(lambda: started(house, team, "guest"))
+    house.delete(PODS, team, "guest")
+    house.until(lambda: house.all(PODS, team) == [])
+    house.patch(STATEFUL_SETS, team, "db", {"spec": {"replicas": 2}})
+    house.until(lambda: started(house, team, "db-0") and started(house, team, "db-1"))
+
+
+def test_the_pods_of_a_preempted_stateful_set_come_back_gated(house: House) -> None:
+    team = house.team(gpus=1)
+    made = with_label(replicated(team, "db", 1), CLASS, "low")
+    made["spec"] = {**made["spec"], "serviceName": "db"}
+    house.create(STATEFUL_SETS, made)
+    house.until(lambda: started(house, team, "db-0"))
+    house.create(PODS, pod(team, "urgent", **{CLASS: "high"}))
+    house.until(lambda: started(house, team, "urgent"))
+    house.until(lambda: house.find(PODS, team, "db-0") is not None and gates(house, team, "db-0"))
