@@ -4,6 +4,7 @@ An executor offers a `LogSource`; without one a pod has written nothing, and tha
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +19,7 @@ from gpuaas.base.fielderrors import forbidden, invalid
 if TYPE_CHECKING:
     from gpuaas.apiserver.server import Server
 
+_log = logging.getLogger("gpuaas.apiserver")
 TEXT = b"text/plain"
 
 
@@ -58,8 +60,11 @@ def log(server: "Server", op: Operation, info: RequestInfo, request: Request) ->
 
 def _pump(writer: StreamWriter, pieces: AsyncIterator[bytes]) -> Callable[[], None]:
     async def run() -> None:
-        async for piece in pieces:
-            writer.write(piece)
+        try:
+            async for piece in pieces:
+                writer.write(piece)
+        except Exception:
+            _log.exception("reading a pod's log")
         writer.close()
 
     task = asyncio.ensure_future(run())
