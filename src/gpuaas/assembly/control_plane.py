@@ -138,7 +138,7 @@ class ControlPlane:
         controllers = Controllers(deps, made)
         await controllers.start()
         self._stack.push_async_callback(controllers.stop)
-        await furnish(parts, deps, self.settings.fleet)
+        await furnish(parts, deps, self.settings.fleet, here=first)
 
     def _write_kubeconfig(self) -> None:
         first = self.settings.clusters[0]

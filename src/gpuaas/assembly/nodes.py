@@ -4,13 +4,17 @@ With a fleet the nodes are simulated; without one there is one node, this machin
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
-from gpuaas.assembly.runtime_classes import furnish_process_class, install_runtime_classes
+from gpuaas.assembly.runtime_classes import (
+    furnish_process_class,
+    install_runtime_classes,
+    withdraw_process_class,
+)
 from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
@@ -54,17 +58,53 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controlle
     return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder)]
 
 
-async def furnish(parts: ClusterParts, deps: Deps, fleet: Fleet | None) -> None:
+async def furnish(parts: ClusterParts, deps: Deps, fleet: Fleet | None, *, here: bool) -> None:
     """Make the objects a cluster begins with, where they are missing; what people changed stays changed."""
-    await furnish_process_class(deps.client)
-    if fleet is None:
-        return
+    if fleet is not None:
+        await withdraw_process_class(deps.client)
+        await _make_all(parts, deps, fleet.objects)
+    elif here:
+        await furnish_process_class(deps.client)
+        await _make_all(parts, deps, _machine_queue())
+
+
+def _machine_queue() -> list[Mapping[str, Any]]:
+    """A queue for this machine, as large as it is, so that what is submitted here waits for room and then runs."""
+    from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.nodes import EXECUTOR
+
+    node, name, api = this_machine(), "this-machine", "kueue.x-k8s.io/v1beta2"
+    quotas = [{"name": "cpu", "nominalQuota": node.cpu}, {"name": "memory", "nominalQuota": node.memory}]
+    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": name, "resources": quotas}]}
+    return [
+        {
+            "apiVersion": api,
+            "kind": "ResourceFlavor",
+            "metadata": {"name": name},
+            "spec": {"nodeLabels": {EXECUTOR: node.executor}},
+        },
+        {
+            "apiVersion": api,
+            "kind": "ClusterQueue",
+            "metadata": {"name": name},
+            "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+        },
+        {
+            "apiVersion": api,
+            "kind": "LocalQueue",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"clusterQueue": name},
+        },
+    ]
+
+
+async def _make_all(parts: ClusterParts, deps: Deps, objects: Sequence[Mapping[str, Any]]) -> None:
     served = {(one.resource.group, one.resource.kind): one.resource for one in await deps.discovery.resources()}
-    for obj in fleet.objects:
+    for obj in objects:
         group, _, version = obj.get("apiVersion", "").rpartition("/")
         known = served.get((group, obj["kind"]))
         if known is None:
-            _log.warning("fleet: cluster %s has no kind %s %s", parts.cluster.name, obj.get("apiVersion"), obj["kind"])
+            _log.warning("cluster %s has no kind %s %s", parts.cluster.name, obj.get("apiVersion"), obj["kind"])
             continue
         await _make(deps.client, Resource(group, version, known.plural, known.namespaced, known.kind), obj)
 

@@ -12,7 +12,7 @@ from gpuaas.api.kinds import Object
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.security.identity import Asked
 from gpuaas.assembly.clusters import ClusterParts
-from gpuaas.base.errors import AlreadyExists, Forbidden
+from gpuaas.base.errors import AlreadyExists, Forbidden, NotFound
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.devices.fit import PROCESS_CLASS, PROCESS_TAINT
 from gpuaas.executors.nodes import EXECUTOR
@@ -84,6 +84,14 @@ async def furnish_process_class(client: Client) -> None:
             await client.create(resource, obj)
         except AlreadyExists:
             continue
+
+
+async def withdraw_process_class(client: Client) -> None:
+    """Where no node runs processes, nobody should be offered to."""
+    try:
+        await client.delete(_CLASSES, PROCESS_CLASS)
+    except NotFound:
+        return
 
 
 class _Rules:
