@@ -30,10 +30,11 @@ def keys(taints: Any) -> list[tuple[str, str]]:
         (node("n"), None),
         (node("n", ready=False), [("not-ready", "NoSchedule"), ("not-ready", "NoExecute")]),
         (node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), []),
+        ({**node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "status": {}}, []),
         (node("n", taints=[{"key": "mine", "effect": "NoSchedule"}]), None),
         ({**node("n"), "spec": {"unschedulable": True}}, [("unschedulable", "NoSchedule")]),
     ],
-    ids=["ready", "not ready", "ready again", "others' taints stay", "cordoned"],
+    ids=["ready", "not ready", "ready again", "never heard of", "others' taints stay", "cordoned"],
 )
 def test_conditions_become_taints(made: Any, expected: Any) -> None:
     found = wanted_taints(made, 0.0)
@@ -47,6 +48,20 @@ def test_conditions_become_taints(made: Any, expected: Any) -> None:
 )
 def test_when_a_pod_leaves(tolerations: Any, expected: float | None) -> None:
     assert leaves_at([UNREACHABLE], tolerations, 100.0) == expected
+
+
+@scenario
+async def test_a_node_that_never_spoke_becomes_unknown_after_the_grace_period() -> None:
+    async with stage(NodeLifecycleController) as on:
+        on.cluster.put(NODES, {**node("n"), "status": {}})
+        await on.advance(40)
+        assert not (on.cluster.read(NODES, "n").get("spec") or {}).get("taints")
+        await on.advance(20)
+        found = on.cluster.read(NODES, "n")
+        assert {(one["status"], one["reason"]) for one in found["status"]["conditions"]} == {
+            ("Unknown", "NodeStatusNeverUpdated")
+        }
+        assert keys(found["spec"]["taints"]) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
 
 
 @scenario

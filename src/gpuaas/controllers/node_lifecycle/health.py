@@ -34,7 +34,7 @@ def wanted_taints(node: Mapping[str, Any], now: float) -> list[Object] | None:
 def _keys(node: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = {one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()}
     keys = []
-    ready = found.get("Ready")
+    ready = found.get("Ready", "True")  # who has never said anything is given the whole grace period
     if ready != "True":
         key = UNREACHABLE if ready == "Unknown" else NOT_READY
         keys += [(key, "NoSchedule"), (key, "NoExecute")]
@@ -73,7 +73,8 @@ def silent_conditions(node: Mapping[str, Any], now: float) -> list[Object]:
 
 
 def readiness(node: Mapping[str, Any]) -> str:
+    """True, False or Unknown; "" where nobody has said anything yet."""
     for one in (node.get("status") or {}).get("conditions") or ():
         if one["type"] == "Ready":
             return str(one["status"])
-    return "Unknown"
+    return ""

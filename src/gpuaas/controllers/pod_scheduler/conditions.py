@@ -58,4 +58,7 @@ def disrupted(pod: Mapping[str, Any], now: float) -> Object:
 
 def _with(pod: Mapping[str, Any], condition: Object) -> list[Object]:
     known = (pod.get("status") or {}).get("conditions") or ()
+    generation = pod["metadata"].get("generation")
+    if generation:
+        condition = {**condition, "observedGeneration": generation}
     return [*(one for one in known if one["type"] != condition["type"]), condition]
