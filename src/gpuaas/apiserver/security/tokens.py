@@ -20,7 +20,7 @@ from gpuaas.apiserver.security.identity import User, authenticated
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 
-_RECHECK_SECONDS = 1.0
+_RECHECK_SECONDS = 0.05  # how long somebody who was removed may still be let in
 _log = logging.getLogger("gpuaas.apiserver.security")
 
 
@@ -47,7 +47,12 @@ class Users:
 
     def authenticate(self, token: str) -> User | None:
         self._refresh()
-        found = self._known.get(_hash(token))
+        known = _hash(token)
+        found = self._known.get(known)
+        if found is None:
+            self._check_at = 0.0  # it may be a new user's, who was just told that it is good
+            self._refresh()
+            found = self._known.get(known)
         if found is None:
             return None
         user, expires = found
@@ -98,7 +103,7 @@ class Users:
         self._check_at = 0.0
 
     def _refresh(self) -> None:
-        """Read the file again if it has changed; asked at most once a second, because every request comes by."""
+        """Read the file again if it has changed; not asked for every request, because they come by the thousand."""
         now = self._clock.monotonic()
         if now < self._check_at:
             return
