@@ -17,6 +17,8 @@ from gpuaas.devices.scores import score
 NO_NODES = "no nodes available to schedule pods"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
+# What the scheduler says of resource claims, which no pod here has, before it speaks of preemption.
+NO_CLAIMS = "no new claims to deallocate"
 NEVER = "not eligible due to preemptionPolicy=Never."
 
 
@@ -62,11 +64,11 @@ def _message(ask: Ask, refusals: Mapping[str, Refusal], eviction: Eviction | Non
     reasons = Counter(reason for one in refusals.values() for reason in one.reasons)
     message = f"0/{total} nodes are available: {_counted(reasons)}."
     if not ask.may_preempt:
-        return f"{message} preemption: {NEVER}"
+        return f"{message} {NO_CLAIMS}, preemption: {NEVER}"
     if eviction is not None:
         return message
     tried = Counter(NO_VICTIMS if one.helped else NOT_HELPFUL for one in refusals.values())
-    return f"{message} preemption: 0/{total} nodes are available: {_counted(tried)}."
+    return f"{message} {NO_CLAIMS}, preemption: 0/{total} nodes are available: {_counted(tried)}."
 
 
 def _counted(reasons: Mapping[str, int]) -> str:

@@ -60,7 +60,7 @@ async def test_a_pod_without_a_place_says_why_once_and_is_bound_when_one_leaves(
         condition = condition_of(on.cluster.read(PODS, "second", "default"), "PodScheduled")
         assert condition is not None
         message = (
-            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: "
+            "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: "
             "1 No preemption victims found for incoming pod."
         )
         assert (condition["status"], condition["reason"], condition["message"]) == ("False", "Unschedulable", message)

@@ -12,7 +12,9 @@ from gpuaas.devices.place import Placed, Unplaced, place
 GPU = "nvidia.com/gpu"
 TAINT = {"key": GPU, "value": "true", "effect": "NoSchedule"}
 TOLERATES = [{"key": GPU, "operator": "Exists"}]
-NOT_HELPFUL = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+NOT_HELPFUL = (
+    "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+)
 
 
 def node(name: str, *, gpu: int = 0, cpu: str = "8", labels: Any = None, taints: Any = (), **spec: Any) -> Any:
@@ -147,7 +149,7 @@ REFUSED = {
             node("c", taints=[{"key": "other", "effect": "NoExecute"}]),
         ],
         "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s). "
-        "preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, "
+        "no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, "
         "2 Preemption is not helpful for scheduling.",
     ),
     "more than the node ever has": (
@@ -178,7 +180,7 @@ REFUSED = {
     "who must not preempt": (
         pod("p", requests={"cpu": "8"}, priority=5, preemptionPolicy="Never"),
         [A, pod("x", on="a", requests={"cpu": "1"})],
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.",
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.",
     ),
     "nobody to be beside": (
         pod("p", affinity=beside(app="db")),
@@ -195,7 +197,7 @@ REFUSED = {
         pod("p", containers=[{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]),
         [A, pod("x", on="a", containers=[{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}])],
         "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. "
-        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
     ),
 }
 
