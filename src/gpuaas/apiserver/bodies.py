@@ -292,4 +292,4 @@ def _of_another_kind(op: Operation, obj: Object) -> ApiError:
         )
     meta = obj.get("metadata")
     called = meta.get("name", "") if isinstance(meta, dict) else ""
-    return Invalid(kind.group, kind.kind, called, [invalid("kind", name, f"must be {kind.kind}")])
+    return Invalid(kind.group, name, called, [invalid("kind", name, f"must be {kind.kind}")])

@@ -154,14 +154,14 @@ def _group(name: str, versions: Mapping[str, Any]) -> Object:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _subresources(kind: Kind) -> Iterator[tuple[str, str, str, str, tuple[str, ...]]]:
+def _subresources(kind: Kind, *, custom: bool) -> Iterator[tuple[str, str, str, str, tuple[str, ...]]]:
     """(name, group, version, kind, verbs) of each."""
     names = set(kind.subresources)
     if kind.status:
         names.add("status")
     if kind.scale is not None:
         names.add("scale")
-    for name in sorted(names):
+    for name in sorted(names, reverse=custom):  # a definition says status before scale
         group, version, shown, verbs = _SUBRESOURCES.get(name, ("", "", "", ("get",)))
         yield name, group, version, (shown.format(kind.kind) or kind.kind), verbs
 
@@ -181,7 +181,7 @@ def _plain(resource: Resource, kind: Kind) -> Iterator[Object]:
     if not kind.virtual and "create" in kind.verbs:
         entry["storageVersionHash"] = _storage_hash(resource)
     yield entry
-    for name, group, version, shown, verbs in _subresources(kind):
+    for name, group, version, shown, verbs in _subresources(kind, custom=resource.custom):
         sub: Object = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
         if group:
             sub |= {"group": group, "version": version}
@@ -212,7 +212,7 @@ def _aggregated(resource: Resource, kind: Kind) -> Object:
             },
             "verbs": list(verbs),
         }
-        for name, group, version, shown, verbs in _subresources(kind)
+        for name, group, version, shown, verbs in _subresources(kind, custom=resource.custom)
     ]
     if subresources:
         entry["subresources"] = subresources
