@@ -6,6 +6,7 @@ what the API shows, so that a real cluster with upstream Kueue can be asked as w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from gpuaas.admission.workloads import Reader
 from gpuaas.engine.engine import Engine
 
 Object = dict[str, Any]
+View = Mapping[str, Any]
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class Picture:
     topologies: list[Object] = field(default_factory=list)
     nodes: list[Object] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
+    owners: list[Object] = field(default_factory=list)  # what stands between jobs and pods: sets, jobs, Ray clusters
 
     def local_queue(self, namespace: str, name: str) -> Object | None:
         return _named(self.local_queues, name, namespace)
@@ -43,6 +46,54 @@ class Picture:
 
     def namespace(self, name: str) -> Object | None:
         return _named(self.namespaces, name)
+
+
+def owner_of(workload: View) -> tuple[str, str]:
+    """Kind and name of what the user made; the workload itself where nothing owns it."""
+    for owner in workload["metadata"].get("ownerReferences") or ():
+        if owner.get("controller", True):
+            return str(owner["kind"]), str(owner["name"])
+    return "Workload", str(workload["metadata"]["name"])
+
+
+def state_of(workload: View) -> str:
+    """One word: Pending, Reserved, Admitted, Running, Evicted, Inactive, Succeeded, Failed."""
+    conditions = conditions_of(workload)
+    if is_true(conditions.get("Finished")):
+        return "Failed" if conditions["Finished"].get("reason") == "Failed" else "Succeeded"
+    if is_true(conditions.get("Evicted")) and is_true(conditions.get("QuotaReserved")):
+        return "Evicted"
+    if not (workload.get("spec") or {}).get("active", True):
+        return "Inactive"
+    if is_true(conditions.get("Admitted")):
+        return "Running" if is_true(conditions.get("PodsReady")) else "Admitted"
+    return "Reserved" if is_true(conditions.get("QuotaReserved")) else "Pending"
+
+
+def pods_of(picture: Picture, workload: View) -> list[Object]:
+    """The pods that run for a workload, however many owners stand in between."""
+    meta = workload["metadata"]
+    family = {owner.get("uid") for owner in meta.get("ownerReferences") or ()} | {meta.get("uid", "")}
+    candidates = [each for each in picture.owners if each["metadata"].get("namespace") == meta["namespace"]]
+    grown = True
+    while grown:
+        more = {each["metadata"]["uid"] for each in candidates if _owners(each) & family} - family
+        family |= more
+        grown = bool(more)
+    return [
+        pod
+        for pod in picture.pods
+        if pod["metadata"].get("namespace") == meta["namespace"]
+        and (
+            pod["metadata"].get("uid") in family
+            or _owners(pod) & family
+            or (pod["metadata"].get("annotations") or {}).get("kueue.x-k8s.io/workload") == meta["name"]
+        )
+    ]
+
+
+def _owners(obj: Object) -> set[str]:
+    return {str(owner.get("uid")) for owner in obj["metadata"].get("ownerReferences") or ()}
 
 
 def engine_of(picture: Picture) -> Engine:

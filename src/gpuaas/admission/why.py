@@ -2,6 +2,7 @@
 
 Pure: objects in, an answer out. What quota decides is explained by the engine; the rest are things Kueue cannot see: a
 queue that does not exist, a namespace it does not select, a flavor no node has, pods admitted to a place they cannot go.
+The looks below go from what settles the matter to what is left; the figures are put into words in `why_evidence`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.picture import Picture, engine_of
+from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
+from gpuaas.admission.why_evidence import flavor_lines, mismatched, no_node_has, quota_lines, sentence
 from gpuaas.base.selectors import from_label_selector
-from gpuaas.engine.amounts import text
-from gpuaas.engine.explain import Explanation, Numbers
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
 
@@ -26,7 +26,7 @@ _MOST_WAYS = 3
 @dataclass(frozen=True, slots=True)
 class Answer:
     subject: str
-    state: str  # Running, Admitted, Pending, Finished, Evicted, Inactive
+    state: str  # as `ps` shows it
     reason: str  # one word
     sentence: str
     evidence: tuple[str, ...] = ()
@@ -52,41 +52,62 @@ class Answer:
 
 def why(picture: Picture, workload: View, now: Millis) -> Answer:
     conditions = conditions_of(workload)
-    for look in (_finished, _inactive, _leaving, _running, _checking, _unusable_queue, _unselected):
+    for look in (_finished, _leaving, _inactive, _running, _checking, _unusable_queue, _unselected):
         answer = look(picture, workload, conditions)
         if answer is not None:
             return answer
-    return _waiting(picture, workload, now)
+    return _waiting(picture, workload, conditions, now)
 
 
-def why_no_workload(job: View, kind: str, queues: list[View]) -> Answer:
-    """A job that no queue has taken up."""
-    meta = job["metadata"]
+def why_no_workload(job: View, kind: str, queues: list[View], *, priorities: list[str] | None = None) -> Answer:
+    """A job that has no workload: it names no queue, or none could be made."""
+    meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
-    queue = (meta.get("labels") or {}).get("kueue.x-k8s.io/queue-name")
-    if queue:
-        words = f"it names the queue {queue}, and its workload has not been made yet"
-        return Answer(subject, "Pending", "NoWorkload", words, (), ("look again in a moment",))
+    labels = meta.get("labels") or {}
+    queue = labels.get("kueue.x-k8s.io/queue-name")
     names = [each["metadata"]["name"] for each in queues]
-    ways = tuple(f"label it: kueue.x-k8s.io/queue-name={name}" for name in names[:_MOST_WAYS])
-    return Answer(subject, "Pending", "NoQueue", "it names no queue, so no quota is asked for it", (), ways)
+    here = f"queues in {meta.get('namespace', '')}: {', '.join(names) or 'none'}"
+    if "kubeflow-resource-stopped" in (meta.get("annotations") or {}):
+        way = f"kubectl annotate {kind.lower()} {meta['name']} kubeflow-resource-stopped-"
+        return Answer(subject, "Stopped", "StoppedByUser", "its user stopped it", (), (way,))
+    if queue:
+        wanted = labels.get("kueue.x-k8s.io/priority-class")
+        if wanted and priorities is not None and wanted not in priorities:
+            words = f"WorkloadPriorityClass {wanted} doesn't exist, so no workload can be made for it"
+            known = (f"there are: {', '.join(priorities) or 'none'}",)
+            return Answer(subject, "Pending", "PriorityClassMissing", words, known, _nearest(wanted, priorities))
+        words = f"it names the queue {queue}, and its workload has not been made yet"
+        return Answer(subject, "Pending", "NoWorkload", words, (here,), ("look again in a moment",))
+    ways = tuple(
+        f"kubectl label {kind.lower()} {meta['name']} kueue.x-k8s.io/queue-name={name}" for name in names[:_MOST_WAYS]
+    )
+    if spec.get("suspend"):
+        words = "it is suspended and names no queue: nobody will start it"
+        return Answer(subject, "Suspended", "Suspended", words, (here,), ways)
+    words = "it names no queue: quota neither holds nor protects it"
+    return Answer(subject, "Unmanaged", "NoQueue", words, (here,), ways)
 
 
 def _subject(workload: View) -> str:
-    owners = workload["metadata"].get("ownerReferences") or ()
-    for owner in owners:
-        if owner.get("controller"):
-            return f"{owner['kind']}/{owner['name']}"
-    return f"Workload/{workload['metadata']['name']}"
+    return "/".join(owner_of(workload))
 
 
 def _finished(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
     found = conditions.get("Finished")
     if found is None or not is_true(found):
         return None
-    return Answer(
-        _subject(workload), "Finished", found["reason"], f"it has finished: {found.get('message') or found['reason']}"
-    )
+    words = f"it has finished: {found.get('message') or found['reason']}"
+    ways = (f"gpuaas logs {owner_of(workload)[1]}",) if found["reason"] == "Failed" else ()
+    return Answer(_subject(workload), state_of(workload), found["reason"], words, (), ways)
+
+
+def _leaving(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
+    evicted = conditions.get("Evicted")
+    if evicted is None or not is_true(evicted) or not is_true(conditions.get("QuotaReserved")):
+        return None
+    active = (workload.get("spec") or {}).get("active", True)
+    ways = ("it goes back to its queue by itself when its pods have gone",) if active else ()
+    return Answer(_subject(workload), "Evicted", evicted["reason"], _told(evicted["message"]), (), ways)
 
 
 def _inactive(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
@@ -94,60 +115,70 @@ def _inactive(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
         return None
     evicted = conditions.get("Evicted") or {}
     name = workload["metadata"]["name"]
-    sentence = evicted.get("message") or "it was deactivated"
-    return Answer(_subject(workload), "Inactive", "Deactivated", sentence, (), (f"gpuaas resume workload {name}",))
-
-
-def _leaving(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
-    evicted = conditions.get("Evicted")
-    if evicted is None or not is_true(evicted) or not is_true(conditions.get("QuotaReserved")):
-        return None
-    ways = ("it goes back to its queue by itself when its pods have gone",)
-    return Answer(_subject(workload), "Evicted", evicted["reason"], evicted["message"], (), ways)
+    words = f"it was deactivated, and stays so until it is resumed: {_told(evicted.get('message') or 'by its user')}"
+    ways = (f"gpuaas resume workload {name}",)
+    return Answer(_subject(workload), "Inactive", "Deactivated", words, tuple(_tried(workload)), ways)
 
 
 def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
     if not is_true(conditions.get("Admitted")):
         return None
-    queue = workload["status"]["admission"]["clusterQueue"]
-    stuck = list(_stuck_pods(picture, workload))
+    admission = workload["status"]["admission"]
+    queue = admission["clusterQueue"]
+    stuck = tuple(_stuck_pods(picture, workload))
     if not stuck:
         since = conditions["Admitted"]["lastTransitionTime"]
-        return Answer(
-            _subject(workload), "Running", "Admitted", f"it was admitted by {queue} at {since}", cluster_queue=queue
-        )
-    evidence = (*stuck, *_flavor_evidence(picture, workload))
-    ways = (
-        "make the flavor's node labels and the job's node selector agree",
-        "add a node the flavor selects, or free one",
-    )
+        state = state_of(workload)
+        words = f"it was admitted by ClusterQueue {queue} at {since}"
+        words += "" if state == "Running" else "; its pods are not all ready yet"
+        return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
+    flavors = {name for each in admission["podSetAssignments"] for name in (each.get("flavors") or {}).values()}
+    unmatched = tuple(line for name in sorted(flavors) for line in no_node_has(picture, name))
+    words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
+    evidence = (*_once(stuck), *_places(workload), *unmatched)
     return Answer(
-        _subject(workload),
-        "Admitted",
-        "AdmittedButUnplaceable",
-        f"{queue} gave it quota, but no node can take its pods",
-        evidence,
-        ways,
-        queue,
+        _subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, tuple(_placing(stuck)), queue
     )
+
+
+def _placing(stuck: tuple[str, ...]) -> Iterator[str]:
+    """Ways out that answer to what the scheduler complained of."""
+    words = " ".join(stuck)
+    if "affinity/selector" in words:
+        yield "make the job's node selector and the flavor's node labels agree"
+    if "untolerated taint" in words:
+        yield "put the toleration for the taint into the flavor, so that every job gets it"
+    if "Insufficient" in words:
+        yield "add a node that the flavor selects, or free one: its quota is larger than what the nodes have"
+    if not any(known in words for known in ("affinity/selector", "untolerated taint", "Insufficient")):
+        yield "see what the scheduler says: kubectl describe pod"
+
+
+def _places(workload: View) -> Iterator[str]:
+    for each in ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ():
+        flavors = sorted(set((each.get("flavors") or {}).values()))
+        if flavors:
+            yield f"pod set {each['name']}: {each.get('count', 1)} pods on flavor {', '.join(flavors)}"
 
 
 def _stuck_pods(picture: Picture, workload: View) -> Iterator[str]:
     """What the scheduler says of pods of this workload that it cannot place."""
-    owners = {owner.get("uid") for owner in workload["metadata"].get("ownerReferences") or ()}
-    name = workload["metadata"]["name"]
-    for pod in picture.pods:
-        meta = pod["metadata"]
-        if meta.get("namespace") != workload["metadata"]["namespace"]:
-            continue
-        mine = (meta.get("annotations") or {}).get("kueue.x-k8s.io/workload") == name
-        mine = mine or any(owner.get("uid") in owners for owner in meta.get("ownerReferences") or ())
-        mine = mine or meta.get("uid") in owners
-        if not mine:
-            continue
+    for pod in pods_of(picture, workload):
         for condition in (pod.get("status") or {}).get("conditions") or ():
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                yield f"pod {meta['name']}: {condition.get('message') or condition.get('reason', '')}"
+                said = str(condition.get("message") or condition.get("reason", ""))
+                yield f"pod {pod['metadata']['name']}: {said.partition(' preemption: ')[0]}"
+
+
+def _once(lines: tuple[str, ...]) -> Iterator[str]:
+    """The same complaint of many pods, once."""
+    by_words: dict[str, list[str]] = {}
+    for line in lines:
+        pod, _, words = line.partition(": ")
+        by_words.setdefault(words, []).append(pod)
+    for words, pods in by_words.items():
+        others = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+        yield f"{pods[0]}{others}: {words}"
 
 
 def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
@@ -156,9 +187,10 @@ def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     waiting = [each for each in workload["status"].get("admissionChecks") or () if each.get("state") != "Ready"]
     queue = workload["status"]["admission"]["clusterQueue"]
     names = ", ".join(each["name"] for each in waiting) or "its checks"
-    evidence = tuple(f"{each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
-    sentence = f"{queue} reserved quota for it; it waits for {names}"
-    return Answer(_subject(workload), "Pending", "WaitingForChecks", sentence, evidence, (), queue)
+    evidence = tuple(f"check {each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
+    words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
+    ways = tuple(f"kubectl describe admissioncheck {each['name']}" for each in waiting[:_MOST_WAYS])
+    return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)
 
 
 def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, Any]) -> Answer | None:
@@ -182,9 +214,9 @@ def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, 
             )
     active = next((c for c in (cluster.get("status") or {}).get("conditions") or () if c["type"] == "Active"), None)
     if active is not None and active["status"] == "False":
-        return Answer(
-            _subject(workload), "Pending", active["reason"], f"ClusterQueue {cluster_name}: {active['message']}"
-        )
+        words = f"ClusterQueue {cluster_name} is not active: {active['message']}"
+        ways = (f"kubectl describe clusterqueue {cluster_name}",)
+        return Answer(_subject(workload), "Pending", active["reason"], words, (), ways)
     return None
 
 
@@ -202,7 +234,7 @@ def _missing_local_queue(picture: Picture, workload: View, namespace: str, name:
 
 
 def _nearest(name: str, known: list[str]) -> tuple[str, ...]:
-    near = get_close_matches(name, known, n=1, cutoff=0.4) or known[:1]
+    near = get_close_matches(name, known, n=1, cutoff=0.4) or []
     return tuple(f"did you mean {each}?" for each in near)
 
 
@@ -225,83 +257,39 @@ def _unselected(picture: Picture, workload: View, _conditions: Mapping[str, Any]
     return Answer(_subject(workload), "Pending", "NamespaceMismatch", sentence, evidence, ways, name)
 
 
-def _waiting(picture: Picture, workload: View, now: Millis) -> Answer:
+def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], now: Millis) -> Answer:
     meta = workload["metadata"]
-    engine = engine_of(picture)
-    found = engine.explain(f"{meta['namespace']}/{meta['name']}", now)
+    subject = _subject(workload)
+    found = engine_of(picture).explain(f"{meta['namespace']}/{meta['name']}", now)
     if found is None:
-        return Answer(_subject(workload), "Pending", "Unknown", "nothing is known about it yet")
-    evidence = (*_quota_evidence(found), *_flavor_evidence(picture, workload))
-    ways = tuple(remedy.words for remedy in found.remedies)[:_MOST_WAYS]
+        return Answer(subject, "Pending", "Unknown", "nothing is known about it yet", (), ("look again in a moment",))
     reason = found.token.value if found.token is not None else "Pending"
-    return Answer(
-        _subject(workload),
-        "Pending",
-        reason,
-        _sentence(found),
-        evidence,
-        ways,
-        found.cluster_queue or "",
-        found.position,
-    )
+    words = sentence(found)
+    if found.token is Token.BACKING_OFF:
+        until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
+        words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
+    evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
+    ways = tuple(remedy.words for remedy in found.remedies)[:_MOST_WAYS]
+    queue = found.cluster_queue or ""
+    if flavors := mismatched(found):
+        reason = Token.NO_MATCHING_FLAVOR.value
+        ways = (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)
+    return Answer(subject, "Pending", reason, words, tuple(dict.fromkeys(evidence)), ways, queue, found.position)
 
 
-def _sentence(found: Explanation) -> str:
-    """The one reason, short; upstream's whole message is in the workload's condition."""
-    short = [each for each in found.numbers if each.missing > 0]
-    if found.token is Token.EXCEEDS_MAX_QUOTA and short:
-        worst = max(short, key=lambda each: each.capacity)
-        asked, most = text(worst.resource, worst.requested), text(worst.resource, worst.capacity)
-        return (
-            f"it asks for {asked} {worst.resource}; ClusterQueue {found.cluster_queue} can never give more than {most}"
-        )
-    if found.token is Token.WAITING_FOR_QUOTA and short:
-        best = min(short, key=lambda each: each.missing)
-        missing = text(best.resource, best.missing)
-        return f"{missing} more {best.resource} of flavor {best.flavor} would have to be free"
-    return found.message or "it is about to be looked at"
+def _before(conditions: Mapping[str, Any]) -> Iterator[str]:
+    """It ran once, and had to leave."""
+    evicted = conditions.get("Evicted")
+    if evicted is not None and is_true(evicted):
+        yield f"evicted at {evicted['lastTransitionTime']} ({evicted['reason']}): {_told(evicted['message'])}"
 
 
-def _quota_evidence(found: Explanation) -> Iterator[str]:
-    if found.position is not None:
-        yield f"position {found.position + 1} in ClusterQueue {found.cluster_queue}"
-    short = [each for each in found.numbers if each.missing > 0]
-    for numbers in short or found.numbers:
-        yield numbers.line()
-        yield from _holders(numbers)
-    for key, rule in found.victims:
-        yield f"would preempt {key} ({rule.value})"
+def _tried(workload: View) -> Iterator[str]:
+    count = ((workload.get("status") or {}).get("requeueState") or {}).get("count", 0)
+    if count:
+        yield f"put back into its queue {count} time(s) so far"
 
 
-def _holders(numbers: Numbers) -> Iterator[str]:
-    for holder in numbers.holders[:3]:
-        largest = ", ".join(f"{key} {text(numbers.resource, amount)}" for key, amount in holder.largest[:3])
-        used, nominal = text(numbers.resource, holder.used), text(numbers.resource, holder.nominal)
-        yield f"  held by {holder.cluster_queue}: {used} of its {nominal}" + (f" ({largest})" if largest else "")
-
-
-def _flavor_evidence(picture: Picture, workload: View) -> Iterator[str]:
-    """Flavors of its queue that no node has."""
-    if not picture.nodes:
-        return
-    local = picture.local_queue(workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", ""))
-    cluster = picture.cluster_queue(local["spec"]["clusterQueue"]) if local is not None else None
-    for group in ((cluster or {}).get("spec") or {}).get("resourceGroups") or ():
-        for each in group.get("flavors") or ():
-            flavor = picture.flavor(each["name"])
-            labels = ((flavor or {}).get("spec") or {}).get("nodeLabels") or {}
-            if labels and not any(_has(node, labels) for node in picture.nodes):
-                yield f"flavor {each['name']} matches none of {len(picture.nodes)} nodes{_nearest_label(picture, labels)}"
-
-
-def _has(node: View, labels: Mapping[str, str]) -> bool:
-    found = node["metadata"].get("labels") or {}
-    return all(found.get(key) == value for key, value in labels.items())
-
-
-def _nearest_label(picture: Picture, labels: Mapping[str, str]) -> str:
-    for key, value in labels.items():
-        have = sorted({(node["metadata"].get("labels") or {}).get(key, "") for node in picture.nodes} - {""})
-        if value not in have:
-            return f": they have {key}={'|'.join(have[:4]) or 'nothing'}, it wants {value}"
-    return ""
+def _told(message: str) -> str:
+    """Upstream's sentence without the internal ids it ends with."""
+    return message.partition("; preemptor path:")[0]

@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.picture import Picture
+from gpuaas.admission.picture import Picture, owner_of, state_of
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -98,26 +97,6 @@ def shown(workload: Object, position: int | None) -> Shown:
         meta["creationTimestamp"],
         _gpus(spec),
     )
-
-
-def owner_of(workload: Object) -> tuple[str, str]:
-    for owner in workload["metadata"].get("ownerReferences") or ():
-        if owner.get("controller", True):
-            return str(owner["kind"]), str(owner["name"])
-    return "Workload", str(workload["metadata"]["name"])
-
-
-def state_of(workload: Object) -> str:
-    conditions = conditions_of(workload)
-    if is_true(conditions.get("Finished")):
-        return "Failed" if conditions["Finished"].get("reason") == "Failed" else "Succeeded"
-    if not (workload.get("spec") or {}).get("active", True):
-        return "Inactive"
-    if is_true(conditions.get("Evicted")):
-        return "Evicted" if is_true(conditions.get("QuotaReserved")) else "Pending"
-    if is_true(conditions.get("Admitted")):
-        return "Running" if is_true(conditions.get("PodsReady")) else "Admitted"
-    return "Reserved" if is_true(conditions.get("QuotaReserved")) else "Pending"
 
 
 def _gpus(spec: Object) -> str:

@@ -1,0 +1,140 @@
+"""The sentences and figures behind the answer of `why` for a workload that waits: each line once, the telling ones first.
+
+Pure words from the engine's explanation and from the nodes; which answer is given is decided in `why`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpuaas.admission.picture import Picture
+from gpuaas.engine.amounts import text
+from gpuaas.engine.explain import Explanation, Numbers
+from gpuaas.engine.reasons import Token
+
+View = Mapping[str, Any]
+_MOST_LINES = 8
+
+
+def sentence(found: Explanation) -> str:
+    """The one reason, short; upstream's whole message is in the workload's condition."""
+    short = [each for each in _together(found) if each.missing > 0]
+    if found.token in (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR):
+        return _never(found)
+    if found.token is Token.WAITING_FOR_QUOTA and short:
+        return _waiting(found, short)
+    if found.token is Token.WAITING_FOR_PREEMPTED and found.victims:
+        return f"it takes the place of {', '.join(key for key, _ in found.victims[:3])}, and waits until that is gone"
+    return (found.message or "it is about to be looked at").rstrip(".").replace("The workload", "it", 1)
+
+
+def mismatched(found: Explanation) -> list[str]:
+    """Flavors with quota enough that its pods cannot use, where those they could use have none at all."""
+    if found.token not in (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR):
+        return []
+    usable = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
+    enough = {each.flavor for each in found.numbers if _unsuitable(each) and each.capacity >= each.requested > 0}
+    return sorted(enough) if all(each.capacity == 0 for each in usable) else []
+
+
+def _never(found: Explanation) -> str:
+    queue, enough = found.cluster_queue, mismatched(found)
+    impossible = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
+    if enough:
+        return f"no flavor of ClusterQueue {queue} suits its pods: {', '.join(enough)} have quota, but do not match"
+    if not impossible:
+        return (found.message or f"no flavor of ClusterQueue {queue} suits it").rstrip(".")
+    most = max(impossible, key=lambda each: each.capacity)
+    asked, limit = text(most.resource, most.requested), text(most.resource, most.capacity)
+    return f"it asks for {asked} {most.resource}; ClusterQueue {queue} can never give more than {limit} of one flavor"
+
+
+def _waiting(found: Explanation, short: list[Numbers]) -> str:
+    """Of each resource that is short, the flavor that lacks least."""
+    least: dict[str, Numbers] = {}
+    for each in short:
+        known = least.get(each.resource)
+        if known is None or each.missing < known.missing:
+            least[each.resource] = each
+    best = min(least.values(), key=lambda each: (each.resource in ("cpu", "memory"), each.resource))
+    asked, free = text(best.resource, best.requested), text(best.resource, best.free)
+    left = free if best.free else "none"
+    return (
+        f"it asks for {asked} {best.resource}, and {left} of ClusterQueue {found.cluster_queue}'s {best.flavor} is free"
+    )
+
+
+def quota_lines(found: Explanation) -> Iterator[str]:
+    if found.position is not None:
+        before = f", {found.position} before it" if found.position else ", nobody before it"
+        yield f"position {found.position + 1} in ClusterQueue {found.cluster_queue}{before}"
+    suitable = [each for each in _together(found) if each.capacity] or _together(found)
+    short = [each for each in suitable if each.missing > 0]
+    for numbers in (short or suitable)[:_MOST_LINES]:
+        yield numbers.line()
+        yield from _holders(numbers)
+    for flavor, reason in sorted({(each.flavor, each.reason) for each in found.numbers if _unsuitable(each)}):
+        yield reason if flavor in reason else f"flavor {flavor}: {reason}"
+    for key, rule in found.victims:
+        yield f"would preempt {key} ({rule.value})"
+
+
+def _together(found: Explanation) -> list[Numbers]:
+    """One line for a flavor and a resource: what all pod sets that could use it ask for."""
+    merged: dict[tuple[str, str], Numbers] = {}
+    for each in found.numbers:
+        if _unsuitable(each):
+            continue
+        key = (each.flavor, each.resource)
+        requested = each.requested + (merged[key].requested if key in merged else 0)
+        merged[key] = replace(each, requested=requested, missing=max(0, requested - each.free))
+    return list(merged.values())
+
+
+def _unsuitable(numbers: Numbers) -> bool:
+    """The pods cannot use the flavor at all: a taint, a node selector, a flavor that does not exist."""
+    return bool(numbers.reason) and not numbers.reason.startswith("insufficient ")
+
+
+def _holders(numbers: Numbers) -> Iterator[str]:
+    for holder in numbers.holders[:3]:
+        largest = ", ".join(f"{key} {text(numbers.resource, amount)}" for key, amount in holder.largest[:3])
+        used, nominal = text(numbers.resource, holder.used), text(numbers.resource, holder.nominal)
+        more = f", {text(numbers.resource, holder.used - holder.nominal)} of it borrowed" * (
+            holder.used > holder.nominal
+        )
+        yield f"  held by {holder.cluster_queue}: {used} (its own: {nominal}{more})" + (
+            f": {largest}" if largest else ""
+        )
+
+
+def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:
+    """Flavors of its queue that no node has."""
+    if not picture.nodes:
+        return
+    local = picture.local_queue(workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", ""))
+    cluster = picture.cluster_queue(local["spec"]["clusterQueue"]) if local is not None else None
+    for group in ((cluster or {}).get("spec") or {}).get("resourceGroups") or ():
+        for each in group.get("flavors") or ():
+            yield from no_node_has(picture, each["name"])
+
+
+def no_node_has(picture: Picture, name: str) -> Iterator[str]:
+    labels = ((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {}
+    if labels and picture.nodes and not any(_has(node, labels) for node in picture.nodes):
+        yield f"flavor {name} matches none of {len(picture.nodes)} nodes{_nearest_label(picture, labels)}"
+
+
+def _has(node: View, labels: Mapping[str, str]) -> bool:
+    found = node["metadata"].get("labels") or {}
+    return all(found.get(key) == value for key, value in labels.items())
+
+
+def _nearest_label(picture: Picture, labels: Mapping[str, str]) -> str:
+    for key, value in labels.items():
+        have = sorted({(node["metadata"].get("labels") or {}).get(key, "") for node in picture.nodes} - {""})
+        if value not in have:
+            return f": they have {key}={'|'.join(have[:4]) or 'nothing'}, it wants {value}"
+    return ""
