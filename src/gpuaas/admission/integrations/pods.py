@@ -116,8 +116,23 @@ def role_of(pod: View) -> str:
 
 
 def role_hash(spec: View) -> str:
-    text = json.dumps({"spec": shape_of(spec)}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    """As upstream computes it: of JSON in which maps are sorted, and what Go has as structs is in their order."""
+    shape = dict(sorted(shape_of(spec).items()))
+    for key in ("containers", "initContainers"):
+        shape[key] = shape[key] and [
+            {"ports": _in_order(each["ports"], _PORT), "resources": each["resources"]} for each in shape[key]
+        ]
+    shape["tolerations"] = _in_order(shape["tolerations"], _TOLERATION)
+    text = json.dumps({"spec": shape}, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+_PORT = ("name", "hostPort", "containerPort", "protocol", "hostIP")
+_TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
+
+
+def _in_order(items: Sequence[View] | None, fields: Sequence[str]) -> list[Object] | None:
+    return (items and [{key: each[key] for key in fields if key in each} for each in items]) or None
 
 
 def shape_of(spec: View) -> Object:
@@ -125,12 +140,19 @@ def shape_of(spec: View) -> Object:
     shape: Object = {key: spec.get(key) for key in (*plain, "overhead", "resourceClaims")}
     for key in ("initContainers", "containers"):
         shape[key] = [
-            {"resources": {"requests": (each.get("resources") or {}).get("requests")}, "ports": each.get("ports")}
+            {
+                "resources": {"requests": _sorted((each.get("resources") or {}).get("requests"))},
+                "ports": each.get("ports"),
+            }
             for each in spec.get(key) or ()
         ] or None
     if spec.get("resources") is not None:
         shape["resources"] = spec["resources"].get("requests")
     return shape
+
+
+def _sorted(amounts: View | None) -> Object | None:
+    return None if amounts is None else dict(sorted(amounts.items()))
 
 
 def pod_set_of(pod: View, name: str = keys.MAIN, count: int = 1) -> Object:

@@ -29,7 +29,7 @@ def test_a_job_is_suspended_until_admitted_and_runs_where_its_flavor_says(house:
     }
     name = workload["metadata"]["name"]
     house.until(lambda: f"Started: Admitted by clusterQueue {team}" in house.events(team, "Job"))
-    assert f"CreatedWorkload: Created Workload: {team}/{name}" in house.events(team, "Job")
+    house.until(lambda: f"CreatedWorkload: Created Workload: {team}/{name}" in house.events(team, "Job"))
 
 
 def test_a_job_that_has_no_room_waits(house: House) -> None:
@@ -60,7 +60,7 @@ def test_a_more_important_job_takes_the_place_of_a_lesser_one_which_comes_back(h
     assert stopped["spec"]["suspend"]
     assert "nodeSelector" not in stopped["spec"]["template"]["spec"], "its template is as it was"
     assert "annotations" not in stopped["metadata"]
-    assert any(each.startswith("Stopped: Preempted to accommodate") for each in house.events(team, "Job"))
+    house.until(lambda: any(each.startswith("Stopped: Preempted to accommodate") for each in house.events(team, "Job")))
     house.until(lambda: len(house.all(PODS, team)) == 1)
     end_pods(house, team)
     house.admitted(team, "lesser")
@@ -179,7 +179,7 @@ def test_a_deactivated_workload_stops_its_job_and_a_reactivated_one_starts_it(ho
     house.patch(WORKLOADS, team, name, {"spec": {"active": False}})
     house.until(lambda: is_suspended(house, team, "paused"))
     house.until(lambda: condition(house.get(WORKLOADS, team, name), "QuotaReserved") == "False")
-    assert "Stopped: The workload is deactivated" in house.events(team, "Job")
+    house.until(lambda: "Stopped: The workload is deactivated" in house.events(team, "Job"))
     house.patch(WORKLOADS, team, name, {"spec": {"active": True}})
     house.until(lambda: not is_suspended(house, team, "paused"))
 
@@ -207,7 +207,7 @@ def test_a_deleted_workload_stops_its_job_which_then_queues_anew(house: House) -
 
     house.until(replaced)
     house.admitted(team, "again")
-    assert "Stopped: Workload is deleted" in house.events(team, "Job")
+    house.until(lambda: "Stopped: Workload is deleted" in house.events(team, "Job"))
 
 
 def test_a_waiting_job_that_is_changed_changes_its_workload(house: House) -> None:

@@ -127,7 +127,7 @@ def test_starting_a_held_job_by_hand_stops_it_again(strict: Strict) -> None:
     strict.house.patch(JOBS, team, "eager", {"spec": {"suspend": False}})
     strict.house.until(lambda: is_suspended(strict.house, team, "eager"))
     strict.nothing_runs(team)
-    assert "Stopped: Not admitted by cluster queue" in strict.house.events(team, "Job")
+    strict.house.until(lambda: "Stopped: Not admitted by cluster queue" in strict.house.events(team, "Job"))
 
 
 def test_taking_the_queue_off_a_waiting_job_and_starting_it_does_not_help(strict: Strict) -> None:
@@ -254,7 +254,9 @@ def test_negative_requests_through_custom_kinds_get_no_workload(strict: Strict) 
     strict.house.create(CLUSTERS, with_label(plain(team, "credit", spec), QUEUE, "lq"))
     strict.nothing_runs(team)
     assert strict.house.all(WORKLOADS, team) == []
-    assert any(each.startswith("ErrWorkloadCompose: ") for each in strict.house.events(team, "RayCluster"))
+    strict.house.until(
+        lambda: any(each.startswith("ErrWorkloadCompose: ") for each in strict.house.events(team, "RayCluster"))
+    )
 
 
 @pytest.mark.parametrize("replicas", [-5, 2147483647])
@@ -294,7 +296,7 @@ def test_the_name_of_anothers_workload_is_no_group(strict: Strict) -> None:
     words = (
         f'A Workload named "{name}" already exists but is not a pod group workload; this pod group cannot be admitted'
     )
-    assert f"WorkloadNameConflict: {words}" in strict.house.events(team, "Pod")
+    strict.house.until(lambda: f"WorkloadNameConflict: {words}" in strict.house.events(team, "Pod"))
 
 
 def test_joining_an_admitted_group_gets_nobody_in(strict: Strict) -> None:

@@ -64,7 +64,7 @@ def test_an_evicted_pod_is_deleted_with_a_word_why(house: House) -> None:
     house.create(PODS, pod(team, "urgent", **{CLASS: "high"}))
     house.until(lambda: started(house, team, "urgent"))
     house.until(lambda: house.find(PODS, team, "lesser") is None)
-    assert any(each.startswith("Stopped: Preempted to accommodate") for each in house.events(team, "Pod"))
+    house.until(lambda: any(each.startswith("Stopped: Preempted to accommodate") for each in house.events(team, "Pod")))
 
 
 def test_a_group_starts_when_it_is_whole_and_not_before(house: House) -> None:
@@ -72,7 +72,9 @@ def test_a_group_starts_when_it_is_whole_and_not_before(house: House) -> None:
     house.create(PODS, pod(team, "one", group="pair", total=2))
     house.settled()
     assert house.find(WORKLOADS, team, "pair") is None
-    assert "ErrWorkloadCompose: 'pair' group has fewer runnable pods than expected" in house.events(team, "Pod")
+    house.until(
+        lambda: "ErrWorkloadCompose: 'pair' group has fewer runnable pods than expected" in house.events(team, "Pod")
+    )
     house.create(PODS, pod(team, "two", group="pair", total=2, gpus=2))
     workload = house.admitted(team, "one")
     assert workload["metadata"]["name"] == "pair"
@@ -89,7 +91,7 @@ def test_a_group_too_large_loses_what_came_last(house: House) -> None:
     house.admitted(team, "a")
     house.create(PODS, pod(team, "c", group="pair", total=2))
     house.until(lambda: house.find(PODS, team, "c") is None)
-    assert "ExcessPodDeleted: Excess pod deleted" in house.events(team, "Pod")
+    house.until(lambda: "ExcessPodDeleted: Excess pod deleted" in house.events(team, "Pod"))
     assert started(house, team, "a")
     assert started(house, team, "b")
 
