@@ -309,3 +309,50 @@ def test_a_definition_that_calls_itself_ours_is_checked_like_any_other(service: 
     }
     answer = service.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     assert answer.status == 422
+
+
+class TestFloods:
+    """Many connections that give nothing: others are served all the same."""
+
+    def test_half_requests_and_silent_connections_do_not_keep_others_waiting(self, service: Service) -> None:
+        held = [service.connect() for _ in range(150)]
+        try:
+            for index, wire in enumerate(held):
+                wire.send(
+                    (
+                        b"",
+                        b"GET /api HTT",
+                        b"POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\n\r\n{",
+                    )[index % 3]
+                )
+            assert service.ask("GET", "/api/v1/namespaces").status == 200
+        finally:
+            for wire in held:
+                wire.close()
+        assert service.ask("GET", "/readyz").status == 200
+
+    def test_connections_that_never_speak_tls_do_no_harm(self, service: Service) -> None:
+        import socket
+        from urllib.parse import urlsplit
+
+        address = urlsplit(service.url)
+        held = []
+        for index in range(50):
+            plain = socket.create_connection((address.hostname, address.port), 10)
+            plain.sendall(b"GET / HTTP/1.1\r\n\r\n" if index % 2 else b"\x16\x03\x01")
+            held.append(plain)
+        assert service.ask("GET", "/readyz").status == 200
+        for plain in held:
+            plain.close()
+
+    def test_a_client_that_does_not_read_its_answers_costs_no_more_than_its_own_connection(
+        self, service: Service
+    ) -> None:
+        before = service.rss()
+        wire = service.connect()
+        request = f"GET /openapi/v2 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {service.token}\r\n\r\n".encode()
+        wire.send(request * 200)  # answers of hundreds of megabytes, if they were all made
+        for _ in range(20):
+            assert service.ask("GET", "/api/v1/namespaces").status == 200
+        assert service.rss() - before < 150_000_000
+        wire.close()
