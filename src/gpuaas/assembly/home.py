@@ -97,7 +97,7 @@ class Home:
         try:
             said = json.loads((self.path / "server.json").read_text())
             return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def last_port(self) -> int:
