@@ -132,7 +132,7 @@ _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
 def _in_order(items: Sequence[View] | None, fields: Sequence[str]) -> list[Object] | None:
-    return (items and [{key: each[key] for key in fields if key in each} for each in items]) or None
+    return [{key: each[key] for key in fields if key in each} for each in items] if items else None
 
 
 def shape_of(spec: View) -> Object:

@@ -3,6 +3,7 @@
 from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.controllers.integrations.pods import PodController
 from gpuaas.controllers.integrations.stateful_sets import StatefulSetJobs
 
@@ -14,8 +15,9 @@ def controller_for(kind: Integration) -> type[JobController]:
     )
 
 
-JOB_CONTROLLERS: tuple[type[JobController], ...] = (
+JOB_CONTROLLERS: tuple[type[JobController] | type[PlacesController], ...] = (
     *map(controller_for, JOB_KINDS),
     PodController,
     StatefulSetJobs,
+    PlacesController,
 )

@@ -1,0 +1,84 @@
+"""Pods of workloads that were given places: each is bound to its own and let go to the scheduler."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuaas.admission.integrations import keys, outcome
+from gpuaas.admission.integrations.config import JobsConfig
+from gpuaas.admission.integrations.places import layout, ungated
+from gpuaas.admission.integrations.pods import has_gate
+from gpuaas.base.errors import NotFound
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import PODS
+from gpuaas.controllers.integrations.workloads import patch_to
+from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.metadata import Key, annotations_of, labels_of
+
+BY_WORKLOAD = "workload"
+
+
+class PlacesController(Controller):
+    name = "tas-topology-ungater"
+    component = "tas-topology-ungater"
+    workers = 4
+
+    def __init__(self, deps: Deps, config: JobsConfig | None = None) -> None:
+        super().__init__(deps)
+        self._workloads = self.follow(deps.informers.of(WORKLOADS), _placed)
+        self._pods = self.follow(deps.informers.of(PODS), _workload_of)
+        self._pods.add_index(BY_WORKLOAD, _workload_name)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        workload = self._workloads.get(*key)
+        if workload is None or not outcome.is_admitted(workload) or outcome.eviction_of(workload) is not None:
+            return None
+        pods = self._pods.indexed(BY_WORKLOAD, str(key))
+        if not any(has_gate(pod, keys.TOPOLOGY_GATE) for pod in pods):
+            return None
+        for assignment, request, first in _pod_sets(workload):
+            mine = [pod for pod in pods if labels_of(pod).get(keys.POD_SET) == assignment["name"]]
+            for pod, labels in layout(assignment, request, mine, first=first):
+                if has_gate(pod):
+                    continue  # it has not been started yet
+                try:
+                    await patch_to(self.client, PODS, pod, ungated(pod, labels))
+                except NotFound:
+                    continue
+        return None
+
+
+def _pod_sets(workload: Object) -> Iterable[tuple[Object, Object | None, int]]:
+    """Each placed pod set with its request and the rank of its first pod: behind a leader placed with it, not 0."""
+    requests = {each.get("name"): each.get("topologyRequest") for each in workload["spec"].get("podSets") or ()}
+    assignments = workload["status"]["admission"].get("podSetAssignments") or ()
+    for assignment in assignments:
+        if assignment.get("topologyAssignment"):
+            request = requests.get(assignment["name"])
+            group = (request or {}).get("podSetGroupName")
+            others = [
+                each["count"]
+                for each in assignments
+                if group
+                and each is not assignment
+                and (requests.get(each["name"]) or {}).get("podSetGroupName") == group
+            ]
+            behind = bool(others) and others[0] < assignment["count"]
+            yield assignment, request, others[0] if behind else 0
+
+
+def _placed(workload: Mapping[str, Any]) -> Iterable[Key]:
+    assignments = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
+    if any(each.get("topologyAssignment") for each in assignments):
+        yield Key(workload["metadata"]["namespace"], workload["metadata"]["name"])
+
+
+def _workload_of(pod: Mapping[str, Any]) -> Iterable[Key]:
+    name = annotations_of(pod).get(keys.WORKLOAD)
+    if name and has_gate(pod, keys.TOPOLOGY_GATE):
+        yield Key(pod["metadata"]["namespace"], name)
+
+
+def _workload_name(pod: Mapping[str, Any]) -> Iterable[str]:
+    name = annotations_of(pod).get(keys.WORKLOAD)
+    return (f"{pod['metadata']['namespace']}/{name}",) if name else ()

@@ -1,0 +1,93 @@
+"""What pods that were given places promise: each waits for its own, by rank where it has one."""
+
+from typing import Any
+
+import pytest
+
+from gpuaas.admission.integrations.places import layout
+from gpuaas.admission.status import topology_assignment
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import JOBS, NODES, PODS
+from gpuaas.testing.house import House, job
+
+RANK = "rank"
+
+
+def pod(name: str, rank: int | None = None, place: str = "", phase: str = "Pending") -> Object:
+    spec: Object = (
+        {"nodeSelector": {"host": place}} if place else {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}]}
+    )
+    labels = {} if rank is None else {RANK: str(rank)}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"phase": phase}}
+
+
+def laid_out(pods: list[Object], **options: Any) -> dict[str, str]:
+    assignment = {"topologyAssignment": topology_assignment(["host"], ((("a",), 1), (("b",), 2)))}
+    found = layout(assignment, {"podIndexLabel": RANK}, pods, **options)
+    return {one["metadata"]["name"]: labels["host"] for one, labels in found}
+
+
+@pytest.mark.parametrize(
+    ("pods", "places"),
+    [
+        ([pod("x", 2), pod("y", 0), pod("z", 1)], {"x": "b", "y": "a", "z": "b"}),
+        ([pod("x"), pod("y"), pod("z")], {"x": "a", "y": "b", "z": "b"}),
+        ([pod("x", place="b"), pod("y"), pod("z")], {"y": "a", "z": "b"}),
+        ([pod("x", place="b", phase="Failed"), pod("y", place="b"), pod("z")], {"z": "a"}),
+        ([pod("x", 0), pod("y", 0)], {"x": "a", "y": "b"}),
+        ([pod("w", place="a"), pod("x", place="b"), pod("y", place="b"), pod("z")], {}),
+    ],
+    ids=[
+        "by rank",
+        "as they come",
+        "beside one that is there",
+        "in place of a failed one",
+        "ranks that clash",
+        "no room",
+    ],
+)
+def test_pods_get_their_places(pods: list[Object], places: dict[str, str]) -> None:
+    assert laid_out(pods) == places
+
+
+def test_the_first_of_a_set_behind_its_leader_has_the_next_rank() -> None:
+    assert laid_out([pod("x", 1), pod("y", 2), pod("z", 3)], first=1) == {"x": "a", "y": "b", "z": "b"}
+
+
+def test_pods_of_a_job_are_bound_to_the_nodes_they_were_given(house: House) -> None:
+    team = house.team()
+    house.create(
+        TOPOLOGIES, {"metadata": {"name": team}, "spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}}
+    )
+    flavor = {"nodeLabels": {"pool": team}, "topologyName": team}
+    house.create(RESOURCE_FLAVORS, {"metadata": {"name": f"{team}-tas"}, "spec": flavor})
+    resources = [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]
+    group = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": f"{team}-tas", "resources": resources}]}
+    spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+    house.create(CLUSTER_QUEUES, {"metadata": {"name": f"{team}-tas"}, "spec": spec})
+    house.create(
+        LOCAL_QUEUES, {"metadata": {"name": "tas", "namespace": team}, "spec": {"clusterQueue": f"{team}-tas"}}
+    )
+    for number in (1, 2):
+        name = f"{team}-node-{number}"
+        capacity = {"nvidia.com/gpu": "2", "pods": "10"}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+        labels = {"pool": team, "kubernetes.io/hostname": name}
+        status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+        house.create(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status})
+        house.patch(NODES, "", name, {"spec": {"taints": None}})
+    made = job(team, "spread", queue="tas", parallelism=2, completions=2, completionMode="Indexed", gpus=2)
+    made["spec"]["template"]["metadata"] = {
+        "annotations": {"kueue.x-k8s.io/podset-preferred-topology": "kubernetes.io/hostname"}
+    }
+    house.create(JOBS, made)
+    house.admitted(team, "spread")
+
+    def bound() -> list[str]:
+        pods = sorted(house.all(PODS, team), key=lambda each: str(each["metadata"]["name"]))
+        free = [each for each in pods if not each["spec"].get("schedulingGates")]
+        return [str(each["spec"]["nodeSelector"]["kubernetes.io/hostname"]) for each in free]
+
+    house.until(lambda: len(bound()) == 2)
+    assert bound() == [f"{team}-node-1", f"{team}-node-2"]
