@@ -34,6 +34,7 @@ class Picture:
     nodes: list[Object] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
     owners: list[Object] = field(default_factory=list)  # what stands between jobs and pods: sets, jobs, Ray clusters
+    hidden: frozenset[str] = frozenset()  # which of the lists the asker may not see
 
     def local_queue(self, namespace: str, name: str) -> Object | None:
         return _named(self.local_queues, name, namespace)

@@ -52,7 +52,7 @@ class Answer:
 
 def why(picture: Picture, workload: View, now: Millis) -> Answer:
     conditions = conditions_of(workload)
-    for look in (_finished, _leaving, _inactive, _running, _checking, _unusable_queue, _unselected):
+    for look in (_finished, _leaving, _inactive, _running, _checking, _unseen, _unusable_queue, _unselected):
         answer = look(picture, workload, conditions)
         if answer is not None:
             return answer
@@ -191,6 +191,16 @@ def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
     ways = tuple(f"kubectl describe admissioncheck {each['name']}" for each in waiting[:_MOST_WAYS])
     return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)
+
+
+def _unseen(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
+    """Who may not see the quotas gets what the workload itself says."""
+    hidden = picture.hidden & {"cluster_queues", "local_queues", "flavors", "namespaces"}
+    if not hidden:
+        return None
+    said = (conditions.get("QuotaReserved") or {}).get("message") or "nobody has looked at it yet"
+    evidence = (f"you may not list {', '.join(sorted(hidden)).replace('_', ' ')}: there is no more to see",)
+    return Answer(_subject(workload), "Pending", "Pending", _told(said), (*evidence, *_before(conditions)))
 
 
 def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, Any]) -> Answer | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Command = Callable[..., Any]
+_NARROWEST = 6  # a column never gets narrower
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,21 @@ class Target:
         try:
             return asyncio.run(run())
         except (ApiError, KubeconfigError) as error:
-            raise click.ClickException(str(error)) from None
+            raise click.ClickException(one_line(str(error)) + self._hint(error)) from None
         except (OSError, TimeoutError) as error:
-            raise click.ClickException(f"the cluster does not answer: {str(error) or type(error).__name__}") from None
+            words = str(error) or "nothing came in time"
+            raise click.ClickException(
+                f"the cluster does not answer: {words} (does it run? gpuaas status; start one: gpuaas up -d)"
+            ) from None
         except KeyboardInterrupt:
             raise click.Abort from None
+
+    def _hint(self, error: Exception) -> str:
+        from gpuaas.client.kubeconfig import KubeconfigError
+
+        if isinstance(error, KubeconfigError) and self.kubeconfig is None and "there is no kubeconfig" in str(error):
+            return "; start a cluster with gpuaas up -d, or name one with --kubeconfig"
+        return "; its token is not known here (any more)" if getattr(error, "code", 0) == 401 else ""
 
     def _access(self) -> Any:
         from gpuaas.client.kubeconfig import load
@@ -95,18 +106,28 @@ def on_a_cluster(*outputs: str) -> Callable[[Command], Command]:
     return decorate
 
 
+def one_line(message: str) -> str:
+    return " ".join(message.split())
+
+
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Columns as wide as needed; the last one gives way when the terminal is too narrow."""
+    for line in table_lines(headers, rows, shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 0):
+        click.echo(line)
+
+
+def table_lines(headers: Sequence[str], rows: Sequence[Sequence[Any]], room: int) -> list[str]:
+    """Columns as wide as needed; where there is less room, the widest give way. Room 0: as much as it takes."""
     texts = [tuple(headers), *(tuple("" if cell is None else str(cell) for cell in row) for row in rows)]
     widths = [max(len(row[index]) for row in texts) for index in range(len(headers))]
-    room = shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 10_000
-    before = sum(widths[:-1]) + 3 * (len(widths) - 1)
-    widths[-1] = max(8, min(widths[-1], room - before))
-    for row in texts:
-        last = row[-1] if len(row[-1]) <= widths[-1] else row[-1][: widths[-1] - 1] + "…"
-        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
-        click.echo("   ".join([*cells, last]).rstrip())
+    gap = "   "
+    while room and sum(widths) + len(gap) * (len(widths) - 1) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    return [gap.join(_cut(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell.ljust(width) if len(cell) <= width else cell[: width - 1] + "…"

@@ -63,7 +63,7 @@ class Story:
         raise StepFailed(f"{what}: not seen within {_PATIENCE:.0f} s")
 
     async def workload(self, namespace: str, owner: str) -> "Object | None":
-        from gpuaas.cli.look import owner_of
+        from gpuaas.admission.picture import owner_of
         from gpuaas.client.kueue import WORKLOADS
 
         for each in (await self.client.list(WORKLOADS, namespace)).items:

@@ -1,44 +1,52 @@
 """`ps`, `why`, `cancel`, `logs`: what a person does with jobs that are in the system."""
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
 
 if TYPE_CHECKING:
+    from gpuaas.admission.why import Answer
     from gpuaas.client.http import HttpClient
 
 
 @click.command()
 @click.option("-A", "--all-namespaces", is_flag=True)
 @click.option("--finished", is_flag=True, help="Finished ones too.")
-@on_a_cluster("json")
+@on_a_cluster("json", "wide")
 def ps(target: Target, all_namespaces: bool, finished: bool) -> None:
     """The jobs in the queues: state, place in the queue, GPUs, age."""
-    rows = target.work(lambda client, namespace: _listed(client, "" if all_namespaces else namespace))
+    rows, elsewhere = target.work(lambda client, namespace: listed(client, namespace, everywhere=all_namespaces))
     rows = [row for row in rows if finished or row["state"] not in ("Succeeded", "Failed")]
     if target.output == "json":
         print_json(rows)
         return
     if not rows:
         click.echo("no jobs" if finished else "no jobs wait or run (finished ones: gpuaas ps --finished)")
+        if elsewhere:
+            click.echo(f"other namespaces have {elsewhere} (gpuaas ps -A)", err=True)
         return
-    headers = ("NAMESPACE", "JOB", "QUEUE", "STATE", "POS", "GPUS", "AGE")
-    cells = [
-        (row["namespace"], row["job"], row["queue"], row["state"], row["position"] or "", row["gpus"], row["age"])
-        for row in rows
-    ]
-    print_table(headers[1:], [row[1:] for row in cells]) if not all_namespaces else print_table(headers, cells)
+    print_table(*ps_table(rows, namespaces=all_namespaces, wide=target.output == "wide"))
 
 
-async def _listed(client: "HttpClient", namespace: str) -> list[dict[str, object]]:
-    from gpuaas.admission.picture import engine_of
+def ps_table(
+    rows: list[dict[str, Any]], *, namespaces: bool, wide: bool = False
+) -> tuple[list[str], list[list[object]]]:
+    columns = ["namespace"] * namespaces + ["job", "queue", "state", "position", "gpus", "age"] + ["workload"] * wide
+    headers = [{"position": "POS"}.get(name, name.upper()) for name in columns]
+    return headers, [["" if row[name] is None else row[name] for name in columns] for row in rows]
+
+
+async def listed(client: "HttpClient", namespace: str, *, everywhere: bool) -> tuple[list[dict[str, Any]], int]:
+    """What `ps` shows, and how many unfinished jobs other namespaces have."""
+    from gpuaas.admission.picture import engine_of, state_of
     from gpuaas.api.durations import age
     from gpuaas.base.clock import SystemClock
     from gpuaas.cli.look import picture, shown
 
-    found = await picture(client)
+    found = await picture(client, namespace)
     engine = engine_of(found)
     order = {
         item.key: place
@@ -46,10 +54,12 @@ async def _listed(client: "HttpClient", namespace: str) -> list[dict[str, object
         for place, item in enumerate(queue.pending.ordered(), 1)
     }
     now = SystemClock().now()
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
+    elsewhere = 0
     for workload in sorted(found.workloads, key=lambda each: str(each["metadata"]["creationTimestamp"])):
         meta = workload["metadata"]
-        if namespace and meta["namespace"] != namespace:
+        if not everywhere and meta["namespace"] != namespace:
+            elsewhere += state_of(workload) not in ("Succeeded", "Failed")
             continue
         row = shown(workload, order.get(f"{meta['namespace']}/{meta['name']}"))
         rows.append(
@@ -64,7 +74,7 @@ async def _listed(client: "HttpClient", namespace: str) -> list[dict[str, object
                 "workload": row.workload,
             }
         )
-    return rows
+    return rows, elsewhere
 
 
 @click.command()
@@ -75,16 +85,7 @@ def why(target: Target, job: str) -> None:
 
     JOB is a name, or kind/name: train, job/train, raycluster/dev, workload/job-train-1a2b3.
     """
-    from gpuaas.admission.why import Answer
-    from gpuaas.admission.why import why as explain
-    from gpuaas.base.clock import SystemClock
-    from gpuaas.cli.look import find_workload, picture
-
-    async def ask(client: "HttpClient", namespace: str) -> Answer:
-        workload = await find_workload(client, namespace, job)
-        return explain(await picture(client, pods=True), workload, round(SystemClock().now() * 1000))
-
-    answer = target.work(ask)
+    answer = target.work(lambda client, namespace: _explained(client, namespace, job))
     if target.output == "json":
         print_json(answer.as_object())
         return
@@ -98,12 +99,32 @@ def why(target: Target, job: str) -> None:
             click.echo(f"    - {way}")
 
 
+async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
+    from gpuaas.admission.why import why as explain
+    from gpuaas.admission.why import why_no_workload
+    from gpuaas.base.clock import SystemClock
+    from gpuaas.cli.look import find_job, find_workload, named, picture
+    from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
+
+    workload = named((await client.list(WORKLOADS, namespace)).items, job)
+    found = None if workload is not None else await find_job(client, namespace, job)
+    if found is None:
+        workload = workload or await find_workload(client, namespace, job)  # says what there is instead
+        return explain(await picture(client, namespace, pods=True), workload, round(SystemClock().now() * 1000))
+    kind, obj = found
+    whole = await picture(client, namespace)
+    queues = [each for each in whole.local_queues if each["metadata"]["namespace"] == namespace]
+    classes = [each["metadata"]["name"] for each in (await client.list(PRIORITY_CLASSES)).items]
+    return why_no_workload(obj, kind, queues, priorities=classes)
+
+
 @click.command()
 @click.argument("job")
-@on_a_cluster()
+@on_a_cluster("json")
 def cancel(target: Target, job: str) -> None:
     """Delete JOB and everything it made."""
-    from gpuaas.cli.look import find_workload, owner_of
+    from gpuaas.admission.picture import owner_of
+    from gpuaas.cli.look import find_workload
     from gpuaas.client.protocol import Propagation, Resource
 
     async def act(client: "HttpClient", namespace: str) -> str:
@@ -123,36 +144,48 @@ def cancel(target: Target, job: str) -> None:
         await client.delete(where, name, namespace, propagation=Propagation.BACKGROUND)
         return f"{kind.lower()}/{name}"
 
-    click.echo(f"{target.work(act)} is cancelled")
+    cancelled = target.work(act)
+    if target.output == "json":
+        print_json({"cancelled": cancelled})
+    else:
+        click.echo(f"{cancelled} is cancelled")
 
 
 @click.command()
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
-@click.option("--tail", type=int, default=None, help="Only the last lines.")
+@click.option("--tail", type=click.IntRange(min=0), default=None, help="Only the last lines.")
 @on_a_cluster()
 def logs(target: Target, job: str, follow: bool, tail: int | None) -> None:
     """What JOB's pods wrote."""
-    from gpuaas.cli.look import find_workload, owner_of
-    from gpuaas.client.resources import PODS
+    target.work(lambda client, namespace: show_logs(client, namespace, job, follow=follow, tail=tail))
 
-    async def show(client: "HttpClient", namespace: str) -> None:
-        workload = await find_workload(client, namespace, job)
-        _, name = owner_of(workload)
-        uids = {each["uid"] for each in workload["metadata"].get("ownerReferences") or ()}
-        pods = [
-            pod
-            for pod in (await client.list(PODS, namespace)).items
-            if pod["metadata"]["uid"] in uids
-            or any(each["uid"] in uids for each in pod["metadata"].get("ownerReferences") or ())
-        ]
-        if not pods:
-            click.echo(f"{name} has no pods (yet); gpuaas why {name} says why", err=True)
-        for pod in sorted(pods, key=lambda each: str(each["metadata"]["name"])):
-            pod_name = pod["metadata"]["name"]
-            prefix = f"[{pod_name}] " if len(pods) > 1 else ""
-            async for piece in client.log(pod_name, namespace, follow=follow, tail_lines=tail):
-                for line in piece.decode(errors="replace").splitlines():
-                    click.echo(prefix + line)
 
-    target.work(show)
+async def show_logs(client: "HttpClient", namespace: str, job: str, *, follow: bool, tail: int | None = None) -> None:
+    from gpuaas.admission.picture import Picture, owner_of, pods_of
+    from gpuaas.cli.look import find_workload, pods_and_owners
+
+    workload = await find_workload(client, namespace, job)
+    pods, owners = await pods_and_owners(client, namespace)
+    mine = pods_of(Picture(pods=pods, owners=owners), workload)
+    name = owner_of(workload)[1]
+    if not mine:
+        click.echo(f"{name} has no pods (yet); gpuaas why {name} says why", err=True)
+        return
+
+    async def one(pod: str) -> None:
+        prefix = f"[{pod}] " if len(mine) > 1 else ""
+        pending = ""
+        async for piece in client.log(pod, namespace, follow=follow, tail_lines=tail):
+            *lines, pending = (pending + piece.decode(errors="replace")).split("\n")
+            for line in lines:
+                click.echo(prefix + line)
+        if pending:
+            click.echo(prefix + pending)
+
+    names = sorted(str(each["metadata"]["name"]) for each in mine)
+    if follow:
+        await asyncio.gather(*map(one, names))
+        return
+    for each in names:
+        await one(each)

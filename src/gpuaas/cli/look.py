@@ -2,10 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import click
 
 from gpuaas.admission.picture import Picture, owner_of, state_of
-from gpuaas.base.errors import ApiError, NotFound
+from gpuaas.base.errors import ApiError
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -16,10 +19,12 @@ from gpuaas.client.kueue import (
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object, Resource
-from gpuaas.client.resources import NAMESPACES, NODES, PODS
+from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
+
+RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 
 # What people call jobs: the word, and the kind a workload's owner has.
 JOB_KINDS = {
@@ -37,8 +42,8 @@ JOB_KINDS = {
 }
 
 
-async def picture(client: "HttpClient", *, pods: bool = False) -> Picture:
-    """Everything the queues depend on. What a user may not see counts as not there."""
+async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = False) -> Picture:
+    """Everything the queues depend on. What a user may not see everywhere is looked for in the namespace."""
     wanted = {
         "namespaces": NAMESPACES,
         "flavors": RESOURCE_FLAVORS,
@@ -49,19 +54,35 @@ async def picture(client: "HttpClient", *, pods: bool = False) -> Picture:
         "checks": ADMISSION_CHECKS,
         "topologies": TOPOLOGIES,
         "nodes": NODES,
-        **({"pods": PODS} if pods else {}),
     }
-    found = await asyncio.gather(*(_all(client, resource) for resource in wanted.values()))
-    return Picture(**dict(zip(wanted, found, strict=True)))
+    found = await asyncio.gather(*(_all(client, resource, namespace) for resource in wanted.values()))
+    lists = {name: items or [] for name, items in zip(wanted, found, strict=True)}
+    hidden = frozenset(name for name, items in zip(wanted, found, strict=True) if items is None)
+    if pods:
+        lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
+    return Picture(**lists, hidden=hidden)
 
 
-async def _all(client: "HttpClient", resource: Resource) -> list[Object]:
-    try:
-        return (await client.list(resource)).items
-    except ApiError as error:
-        if error.code in (403, 404):
-            return []
-        raise
+async def pods_and_owners(client: "HttpClient", namespace: str) -> tuple[list[Object], list[Object]]:
+    """The pods of a namespace, and what may stand between them and a job."""
+    between = (JOBS, STATEFUL_SETS, REPLICA_SETS, RAY_CLUSTERS)
+    found = await asyncio.gather(*(_all(client, each, namespace, only=True) for each in (PODS, *between)))
+    return found[0] or [], [obj for items in found[1:] for obj in items or ()]
+
+
+async def _all(
+    client: "HttpClient", resource: Resource, namespace: str = "", *, only: bool = False
+) -> list[Object] | None:
+    """None: the user may not see them."""
+    for where in (namespace,) if only or not resource.namespaced else dict.fromkeys(("", namespace)):
+        try:
+            return (await client.list(resource, where if resource.namespaced else "")).items
+        except ApiError as error:
+            if error.code == 404:
+                return []
+            if error.code != 403:
+                raise
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +135,58 @@ def _gpus(spec: Object) -> str:
 
 async def find_workload(client: "HttpClient", namespace: str, name: str) -> Object:
     """By its own name, or by the name of what it was made for: `train`, `job/train`, `raycluster/dev`."""
+    everything = (await client.list(WORKLOADS, namespace)).items
+    found = named(everything, name)
+    if found is None:
+        raise click.ClickException(await _no_such(client, namespace, name, everything))
+    return found
+
+
+def named(workloads: list[Object], name: str) -> Object | None:
+    """The newest workload of that name."""
     kind, _, bare = name.rpartition("/")
-    wanted = JOB_KINDS.get(kind.lower(), kind) if kind else ""
-    found = [each for each in (await client.list(WORKLOADS, namespace)).items if _is_called(each, wanted, bare)]
-    if not found:
-        raise NotFound("kueue.x-k8s.io", "workloads", name)
-    return max(found, key=lambda each: str(each["metadata"]["creationTimestamp"]))
+    wanted = JOB_KINDS.get(kind.lower().removesuffix("s"), kind) if kind else ""
+    found = [each for each in workloads if _is_called(each, wanted, bare)]
+    return max(found, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+
+
+async def find_job(client: "HttpClient", namespace: str, name: str) -> tuple[str, Object] | None:
+    """A job by its name, whether or not a queue knows it: its kind and the object."""
+    kind, _, bare = name.rpartition("/")
+    wanted = JOB_KINDS.get(kind.lower().removesuffix("s"), kind)
+    served = [
+        each.resource
+        for each in await client.discover()
+        if each.resource.kind in JOB_KINDS.values()
+        and each.resource.kind != "Workload"
+        and wanted in ("", each.resource.kind)
+    ]
+    found = await asyncio.gather(*(_get(client, each, bare, namespace) for each in served))
+    return next(((resource.kind, obj) for resource, obj in zip(served, found, strict=True) if obj is not None), None)
+
+
+async def _get(client: "HttpClient", resource: Resource, name: str, namespace: str) -> Object | None:
+    try:
+        return await client.get(resource, name, namespace)
+    except ApiError as error:
+        if error.code in (403, 404):
+            return None
+        raise
+
+
+async def _no_such(client: "HttpClient", namespace: str, name: str, here: list[Object]) -> str:
+    if await find_job(client, namespace, name) is not None:
+        return f"{name} has no workload: no queue knows it (gpuaas why {name})"
+    words = f"there is no job {name} in namespace {namespace}"
+    near = get_close_matches(name.rpartition("/")[2], [owner_of(each)[1] for each in here], n=1)
+    if near:
+        return f"{words}; did you mean {near[0]}?"
+    elsewhere = sorted(
+        {each["metadata"]["namespace"] for each in await _all(client, WORKLOADS) or () if named([each], name)}
+    )
+    return (
+        f"{words}; there is one in {', '.join(elsewhere)} (-n {elsewhere[0]})" if elsewhere else f"{words} (gpuaas ps)"
+    )
 
 
 def _is_called(workload: Object, kind: str, name: str) -> bool:
@@ -127,7 +194,3 @@ def _is_called(workload: Object, kind: str, name: str) -> bool:
     if workload["metadata"]["name"] == name and kind in ("", "Workload"):
         return True
     return owner_name == name and kind in ("", owner_kind)
-
-
-def positions(summary: list[dict[str, Any]]) -> dict[str, int]:
-    return {f"{each['namespace']}/{each['name']}": each["position"] for each in summary}
