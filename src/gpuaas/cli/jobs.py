@@ -124,23 +124,24 @@ async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer"
 def cancel(target: Target, job: str) -> None:
     """Delete JOB and everything it made."""
     from gpuaas.admission.picture import owner_of
-    from gpuaas.cli.look import find_workload
+    from gpuaas.cli.look import find_job, find_workload, named
+    from gpuaas.client.kueue import WORKLOADS
     from gpuaas.client.protocol import Propagation, Resource
 
     async def act(client: "HttpClient", namespace: str) -> str:
-        workload = await find_workload(client, namespace, job)
-        kind, name = owner_of(workload)
-        if kind == "Workload":
-            from gpuaas.client.kueue import WORKLOADS
-
-            await client.delete(WORKLOADS, name, namespace)
-            return f"workload/{name}"
-        owner = next(each for each in workload["metadata"]["ownerReferences"] if each["name"] == name)
+        workload = named((await client.list(WORKLOADS, namespace)).items, job)
+        found = None if workload is not None else await find_job(client, namespace, job)
+        if found is not None:
+            kind, name, version = found[0], found[1]["metadata"]["name"], found[1]["apiVersion"]
+        else:
+            workload = workload or await find_workload(client, namespace, job)  # says what there is instead
+            kind, name = owner_of(workload)
+            owners = workload["metadata"].get("ownerReferences") or ()
+            version = next((each["apiVersion"] for each in owners if each["name"] == name), WORKLOADS.api_version)
         served = [each.resource for each in await client.discover() if each.resource.kind == kind]
-        where = next((each for each in served if each.api_version == owner["apiVersion"]), None)
-        if where is None:
-            group, _, version = owner["apiVersion"].rpartition("/")
-            where = Resource(group, version, f"{kind.lower()}s", True, kind)
+        group, _, number = version.rpartition("/")
+        guess = Resource(group, number, f"{kind.lower()}s", True, kind)
+        where = next((each for each in served if each.api_version == version), guess)
         await client.delete(where, name, namespace, propagation=Propagation.BACKGROUND)
         return f"{kind.lower()}/{name}"
 

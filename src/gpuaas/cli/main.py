@@ -20,6 +20,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "cancel": ("gpuaas.cli.jobs", "cancel", "Delete a job."),
     "queues": ("gpuaas.cli.queues", "queues", "Quota: nominal, used, borrowed, waiting."),
     "gpus": ("gpuaas.cli.queues", "gpus", "GPUs: product, total, used, free."),
+    "top": ("gpuaas.cli.top", "top", "Quotas, GPUs and jobs, live."),
     "audit": ("gpuaas.cli.queues", "audit", "Who was preempted by whom, and what was lost."),
     "stop": ("gpuaas.cli.queues", "stop", "Stop a queue or a workload."),
     "resume": ("gpuaas.cli.queues", "resume", "Let it go on."),

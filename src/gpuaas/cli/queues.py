@@ -11,19 +11,24 @@ if TYPE_CHECKING:
     from gpuaas.client.protocol import Object
 
 
+QUEUE_COLUMNS = ("CLUSTERQUEUE", "COHORT", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED", "WAITING", "STATE")
+GPU_COLUMNS = ("PRODUCT", "RESOURCE", "NODES", "TOTAL", "USED", "FREE")
+
+
 @click.command()
 @on_a_cluster("json")
 def queues(target: Target) -> None:
     """Quota by queue, flavor and resource: nominal, used, borrowed, waiting."""
-    rows = target.work(_queues)
+    rows = target.work(queue_rows)
     if target.output == "json":
         print_json(rows)
-        return
-    headers = ("CLUSTERQUEUE", "COHORT", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED", "WAITING", "STATE")
-    print_table(headers, [[row[name.lower()] for name in headers] for row in rows])
+    elif rows:
+        print_table(QUEUE_COLUMNS, [[row[name.lower()] for name in QUEUE_COLUMNS] for row in rows])
+    else:
+        click.echo("there is no ClusterQueue with quota")
 
 
-async def _queues(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+async def queue_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
     from gpuaas.client.kueue import CLUSTER_QUEUES
 
     rows = []
@@ -60,20 +65,17 @@ async def _queues(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]
 @on_a_cluster("json")
 def gpus(target: Target) -> None:
     """The GPUs of the nodes: product, how many, how many in use."""
-    rows = target.work(_gpus)
+    rows = target.work(gpu_rows)
     if target.output == "json":
         print_json(rows)
         return
     if not rows:
         click.echo("no node offers GPUs")
         return
-    print_table(
-        ("PRODUCT", "RESOURCE", "NODES", "TOTAL", "USED", "FREE"),
-        [[row[key] for key in ("product", "resource", "nodes", "total", "used", "free")] for row in rows],
-    )
+    print_table(GPU_COLUMNS, [[row[name.lower()] for name in GPU_COLUMNS] for row in rows])
 
 
-async def _gpus(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
     from gpuaas.admission.ledger import is_gpu
     from gpuaas.base.quantity import parse_quantity
     from gpuaas.client.resources import NODES, PODS
@@ -86,7 +88,8 @@ async def _gpus(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
         for container in (pod.get("spec") or {}).get("containers") or ():
             for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
                 key = ((pod["spec"].get("nodeName") or ""), name)
-                used[key] = used.get(key, 0) + parse_quantity(amount).value if is_gpu(name) else 0
+                if is_gpu(name):
+                    used[key] = used.get(key, 0) + parse_quantity(amount).value
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for node in nodes:
         product = (node["metadata"].get("labels") or {}).get("nvidia.com/gpu.product", "unknown")
@@ -187,22 +190,29 @@ _KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])
 @click.argument("kind", type=_KINDS)
 @click.argument("name")
 @click.option("--keep-already-running", is_flag=True, help="Only admit nothing new; what runs goes on.")
-@on_a_cluster()
+@on_a_cluster("json")
 def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> None:
     """Stop a queue (evicting what runs, unless kept) or a workload."""
     policy = "Hold" if keep_already_running else "HoldAndDrain"
     target.work(lambda client, namespace: _set(client, namespace, kind, name, {"stopPolicy": policy}, active=False))
-    click.echo(f"{kind}/{name} is stopped")
+    _told(target, kind, name, "stopped")
 
 
 @click.command()
 @click.argument("kind", type=_KINDS)
 @click.argument("name")
-@on_a_cluster()
+@on_a_cluster("json")
 def resume(target: Target, kind: str, name: str) -> None:
     """Let a stopped queue or workload go on."""
     target.work(lambda client, namespace: _set(client, namespace, kind, name, {"stopPolicy": "None"}, active=True))
-    click.echo(f"{kind}/{name} is resumed")
+    _told(target, kind, name, "resumed")
+
+
+def _told(target: Target, kind: str, name: str, what: str) -> None:
+    if target.output == "json":
+        print_json({what: f"{kind}/{name}"})
+    else:
+        click.echo(f"{kind}/{name} is {what}")
 
 
 async def _set(client: "HttpClient", namespace: str, kind: str, name: str, queue: "Object", *, active: bool) -> None:

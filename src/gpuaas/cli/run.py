@@ -27,10 +27,14 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 @click.option("--image", default="", help="What to run it in; not needed where this machine itself runs it.")
 @click.option("--array", default="", help="Run it for each index: 1-100 or 0-9; the index is in JOB_COMPLETION_INDEX.")
 @click.option("--seconds", type=int, default=None, help="Simulated nodes: how long it runs.")
+@click.option("--wait", is_flag=True, help="Until it ends; the exit code is then the command's.")
+@click.option("-f", "--follow", is_flag=True, help="Show what it writes, too.")
 @on_a_cluster("json", "yaml")
-def run(target: Target, command: tuple[str, ...], **wanted: Any) -> None:
+def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
+    parse_gpus(wanted["gpus"])
     made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted))
+    meta = made["metadata"]
     if target.output == "json":
         print_json(made)
     elif target.output == "yaml":
@@ -38,20 +42,53 @@ def run(target: Target, command: tuple[str, ...], **wanted: Any) -> None:
 
         click.echo(dump_yaml(made))
     else:
-        meta = made["metadata"]
-        click.echo(f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
-        click.echo(f"  gpuaas why {meta['name']} · gpuaas logs -f {meta['name']} · gpuaas cancel {meta['name']}")
+        click.echo(
+            f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}",
+            err=wait or follow,
+        )
+    if wait or follow:
+        from gpuaas.cli.wait import until_done
+
+        place, name = meta["namespace"], meta["name"]
+        raise SystemExit(target.work(lambda client, _: until_done(client, place, name, follow=follow)))
+    if target.output == "text":
+        at = f" -n {meta['namespace']}" if target.namespace else ""
+        name = meta["name"]
+        click.echo(f"  gpuaas why {name}{at} · gpuaas logs -f {name}{at} · gpuaas cancel {name}{at}")
 
 
 async def _submit(client: "HttpClient", namespace: str, command: tuple[str, ...], wanted: dict[str, Any]) -> "Object":
     from gpuaas.client.resources import JOBS
 
     queue = await _queue(client, namespace, wanted["queue"])
-    local = await _runs_here(client)
-    if not wanted["image"] and not local:
-        raise click.UsageError("this cluster runs images: name one with --image")
-    job = job_for(command, local=local and not wanted["image"], **{**wanted, "queue": queue})
+    await _check_priority(client, wanted["priority"])
+    executors, products = await _nodes(client)
+    local = not wanted["image"] and "process" in executors
+    if not wanted["image"] and not executors:
+        raise click.ClickException("this cluster runs images: name one with --image")
+    product, number = parse_gpus(wanted["gpus"])
+    wanted = {**wanted, "queue": queue, "gpus": f"{_product(product, products)}:{number}" if product else str(number)}
+    job = job_for(command, local=local, **wanted)
     return await client.create(JOBS, {**job, "metadata": {**job["metadata"], "namespace": namespace}}, namespace)
+
+
+def parse_gpus(asked: str) -> tuple[str, int]:
+    product, _, number = asked.rpartition(":")
+    if not number.isdecimal() or (":" in asked and not product):
+        raise click.ClickException(f'--gpus "{asked}": a number, or PRODUCT:NUMBER such as H200:2')
+    return product, int(number)
+
+
+def _product(asked: str, known: set[str]) -> str:
+    """The product's whole name: H200 is NVIDIA-H200, L4 is NVIDIA-L4 and not NVIDIA-L40S."""
+    if asked in known or not known:
+        return asked
+    words = [each for each in sorted(known) if asked.upper() in each.upper().split("-")]
+    parts = words or [each for each in sorted(known) if asked.upper() in each.upper()]
+    if len(parts) == 1:
+        return parts[0]
+    which = f"which {asked}?" if parts else f"no node has a GPU called {asked};"
+    raise click.ClickException(f"{which} there are: {', '.join(parts or sorted(known))}")
 
 
 def job_for(
@@ -69,18 +106,13 @@ def job_for(
     seconds: int | None = None,
 ) -> "Object":
     """The Job that `gpuaas run` makes."""
-    product, _sep, number = gpus.rpartition(":")
-    if not number.isdigit():
-        raise click.UsageError(f'--gpus "{gpus}": a number, or PRODUCT:NUMBER such as H200:2')
-    requests = {"cpu": cpu, "memory": memory, **({"nvidia.com/gpu": number} if int(number) else {})}
+    product, number = parse_gpus(gpus)
+    gpu = {"nvidia.com/gpu": str(number)} if number else {}
     container: dict[str, Any] = {
         "name": "main",
-        "image": image or "local-process",
+        "image": image or ("local-process" if local else "simulated"),
         "command": list(command),
-        "resources": {
-            "requests": requests,
-            **({"limits": {"nvidia.com/gpu": number}} if int(number) else {}),
-        },
+        "resources": {"requests": {"cpu": cpu, "memory": memory, **gpu}, **({"limits": gpu} if gpu else {})},
     }
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
     if local:
@@ -104,7 +136,7 @@ def job_for(
 def _count(array: str) -> int:
     found = re.fullmatch(r"(\d+)-(\d+)", array)
     if not found or int(found[2]) < int(found[1]):
-        raise click.UsageError(f'--array "{array}": first-last, such as 1-100')
+        raise click.ClickException(f'--array "{array}": first-last, such as 1-100')
     return int(found[2]) - int(found[1]) + 1
 
 
@@ -122,7 +154,7 @@ async def _queue(client: "HttpClient", namespace: str, wanted: str) -> str:
     names = [each["metadata"]["name"] for each in (await client.list(LOCAL_QUEUES, namespace)).items]
     if wanted:
         if wanted not in names:
-            raise click.UsageError(
+            raise click.ClickException(
                 f"there is no queue {wanted} in {namespace}; there are: {', '.join(names) or 'none'}"
             )
         return wanted
@@ -131,19 +163,40 @@ async def _queue(client: "HttpClient", namespace: str, wanted: str) -> str:
     if len(names) == 1:
         return str(names[0])
     if not names:
-        raise click.UsageError(f"namespace {namespace} has no queue; ask who owns the quotas, or use -n")
-    raise click.UsageError(f"which queue? --queue with one of: {', '.join(names)}")
+        raise click.ClickException(f"namespace {namespace} has no queue; ask who owns the quotas, or use -n")
+    raise click.ClickException(f"which queue? --queue with one of: {', '.join(names)}")
 
 
-async def _runs_here(client: "HttpClient") -> bool:
+async def _check_priority(client: "HttpClient", wanted: str) -> None:
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.kueue import PRIORITY_CLASSES
+
+    if not wanted:
+        return
+    try:
+        names = [each["metadata"]["name"] for each in (await client.list(PRIORITY_CLASSES)).items]
+    except ApiError:
+        return  # who may not look finds out from the queue
+    if wanted not in names:
+        raise click.ClickException(f"there is no priority {wanted}; there are: {', '.join(names) or 'none'}")
+
+
+async def _nodes(client: "HttpClient") -> tuple[set[str], set[str]]:
+    """Who runs pods here (`process`, `simulated`; nothing on other clusters), and the GPU products there are."""
     from gpuaas.base.errors import ApiError
     from gpuaas.client.protocol import Resource
+    from gpuaas.client.resources import NODES
 
     try:
-        await client.get(Resource("node.k8s.io", "v1", "runtimeclasses", False, "RuntimeClass"), PROCESS)
+        labels = [each["metadata"].get("labels") or {} for each in (await client.list(NODES)).items]
     except ApiError:
-        return False
-    return True
+        try:
+            await client.get(Resource("node.k8s.io", "v1", "runtimeclasses", False, "RuntimeClass"), PROCESS)
+        except ApiError:
+            return set(), set()
+        return {"process"}, set()
+    executors = {each["gpuaas.dev/executor"] for each in labels if "gpuaas.dev/executor" in each}
+    return executors, {each["nvidia.com/gpu.product"] for each in labels if "nvidia.com/gpu.product" in each}
 
 
 @click.command()
@@ -162,7 +215,8 @@ def notebook(target: Target, **wanted: Any) -> None:
         return
     meta = made["metadata"]
     click.echo(f"notebook/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
-    click.echo(f"  gpuaas why notebook/{meta['name']} · gpuaas cancel notebook/{meta['name']}")
+    at = f" -n {meta['namespace']}" if target.namespace else ""
+    click.echo(f"  gpuaas why notebook/{meta['name']}{at} · gpuaas cancel notebook/{meta['name']}{at}")
 
 
 async def _notebook(client: "HttpClient", namespace: str, wanted: dict[str, Any]) -> "Object":

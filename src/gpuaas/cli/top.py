@@ -1,0 +1,92 @@
+"""`gpuaas top`: quotas, GPUs and jobs at a glance; live on a terminal, once where the output goes elsewhere."""
+
+import shutil
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuaas.cli.context import Target, on_a_cluster, print_json, table_lines
+
+if TYPE_CHECKING:
+    from gpuaas.client.http import HttpClient
+
+_ORDER = {"Running": 0, "Admitted": 1, "Evicted": 2, "Reserved": 3, "Pending": 4}
+
+
+@click.command()
+@click.option("--every", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option("--once", is_flag=True, help="Look once, also on a terminal.")
+@on_a_cluster("json")
+def top(target: Target, every: float, once: bool) -> None:
+    """Quotas, GPUs and jobs, live. End it with Ctrl-C."""
+    seen = target.work(_look)
+    if target.output == "json":
+        print_json(seen)
+    elif once or not sys.stdout.isatty():
+        for line in screen(seen, room=0, height=0):
+            click.echo(line)
+    else:
+        _live(target, seen, every)
+
+
+def _live(target: Target, seen: dict[str, Any], every: float) -> None:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console, tick = Console(), threading.Event()
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                size = shutil.get_terminal_size()
+                lines = screen(seen, room=size.columns, height=size.lines)
+                live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
+                tick.wait(every)  # nobody sets it: it only waits
+                seen = target.work(_look)
+    except (KeyboardInterrupt, click.Abort):
+        return
+
+
+async def _look(client: "HttpClient", namespace: str) -> dict[str, Any]:
+    from gpuaas.base.errors import ApiError
+    from gpuaas.cli.jobs import listed
+    from gpuaas.cli.queues import gpu_rows, queue_rows
+
+    rows, _ = await listed(client, namespace, everywhere=True)
+    jobs = [row for row in rows if row["state"] in _ORDER]
+    found: dict[str, Any] = {"jobs": sorted(jobs, key=lambda row: (_ORDER[row["state"]], row["position"] or 0))}
+    for name, ask in (("gpus", gpu_rows), ("queues", queue_rows)):
+        try:
+            found[name] = await ask(client, namespace)
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            found[name] = []
+    return found
+
+
+def screen(seen: dict[str, Any], *, room: int, height: int) -> list[str]:
+    """The whole picture as lines; 0 for as much room as it takes."""
+    from gpuaas.cli.jobs import ps_table
+    from gpuaas.cli.queues import GPU_COLUMNS, QUEUE_COLUMNS
+
+    lines = [_summary(seen)]
+    in_use = [row for row in seen["queues"] if row["nominal"] != "0" or row["used"] != "0"]
+    telling = [row for row in in_use if row["resource"] not in ("cpu", "memory")] or in_use
+    for columns, rows in ((GPU_COLUMNS, seen["gpus"]), (QUEUE_COLUMNS, telling)):
+        if rows:
+            lines += ["", *table_lines(columns, [[row[name.lower()] for name in columns] for row in rows], room)]
+    if seen["jobs"]:
+        lines += ["", *table_lines(*ps_table(seen["jobs"], namespaces=True), room)]
+    if height and len(lines) > height - 1:
+        lines = [*lines[: height - 2], f"… {len(lines) - height + 2} more lines (gpuaas ps -A, gpuaas queues)"]
+    return lines
+
+
+def _summary(seen: dict[str, Any]) -> str:
+    total, used = (sum(row[name] for row in seen["gpus"]) for name in ("total", "used"))
+    running = sum(row["state"] in ("Running", "Admitted") for row in seen["jobs"])
+    waiting = sum(row["state"] in ("Pending", "Reserved") for row in seen["jobs"])
+    return f"GPUs: {used} of {total} in use · jobs: {running} admitted, {waiting} waiting"
