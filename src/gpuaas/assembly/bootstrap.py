@@ -12,6 +12,7 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.security.bootstrap import objects, reconciled
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.client.resources import SERVICE_ACCOUNTS
 
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 _FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
@@ -32,6 +33,8 @@ async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) 
     """All at once where nothing depends on the order: the store commits what comes together together."""
     missing = [name for name in _FIRST_NAMESPACES if cluster.store.get(f"/namespaces//{name}") is None]
     await asyncio.gather(*(client.create(NAMESPACES, _namespace(name)) for name in missing))
+    accounts = [name for name in missing if cluster.store.get(f"/serviceaccounts/{name}/default") is None]
+    await asyncio.gather(*(client.create(SERVICE_ACCOUNTS, _account(), name) for name in accounts))
     first = [*(role for _, role in objects()), *_priority_classes(), _service()]
     await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first))
     definitions.install()
@@ -39,6 +42,10 @@ async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) 
 
 def _namespace(name: str) -> Object:
     return {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
+
+
+def _account() -> Object:
+    return {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default"}}
 
 
 async def _ensure(cluster: Cluster, client: Client, obj: Object) -> None:

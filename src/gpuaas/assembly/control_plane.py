@@ -6,32 +6,30 @@ requests, end the watches, stop the controllers, flush and close the stores, let
 
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import gpuaas
 from gpuaas.apiserver.http import Listener, listen
-from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home, Running
-from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
-from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.ids import SystemIds
 from gpuaas.client.kubeconfig import add_context, encode
-from gpuaas.controllers import all_controllers
-from gpuaas.controllers.kueue import KueueCore
 from gpuaas.observe.requests import RequestCounter
-from gpuaas.runtime.controller import Controllers, Deps
+
+if TYPE_CHECKING:
+    from gpuaas.runtime.controller import Controllers
 
 _log = logging.getLogger("gpuaas")
 _MAINTAIN_EVERY = 30.0
@@ -56,6 +54,7 @@ class ControlPlane:
         self.clock = clock or SystemClock()
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
+        self._crews: list[Controllers] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -95,19 +94,16 @@ class ControlPlane:
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
         self.home.remember_port(self._listener.port)
-        for parts in self.clusters.values():
-            await self._run_controllers(parts)
+        starting = asyncio.create_task(self._run_crew(), name="crew")
+        starting.add_done_callback(_say_if_failed)
+        self._stack.push_async_callback(self._dismiss, starting)
+        if self.settings.fleet is not None:
+            await starting  # who asks for nodes finds them
         self._write_kubeconfig()
         self.home.announce(Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__))
         self._stack.callback(self.home.withdraw)
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
-        # What start-up made lives as long as we do: looking at it again and again costs and finds nothing.
-        gc.freeze()
-        gc.enable()
-        gc.set_threshold(50_000, 20, 50)
-        allocator.configure()
-        allocator.trim()
 
     async def _listen(self) -> Listener:
         host = self.settings.host
@@ -120,25 +116,22 @@ class ControlPlane:
                 raise
             return await listen(self.server.handle, host, 0, tls)
 
-    async def _run_controllers(self, parts: ClusterParts) -> None:
-        client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
-        deps = Deps.over(
-            client,
-            self.clock,
-            LocalDiscovery(parts.cluster),
-            root_ca=self.trust.authority_pem,
-            secret_token=parts.access.secret_token,
-        )
-        made = all_controllers(deps)
-        for each in made:
-            if isinstance(each, KueueCore):
-                mount_visibility(parts.cluster, each)
-        first = parts.cluster.name == self.settings.clusters[0]  # one machine is the node of one cluster
-        made += executors(parts, deps, self.settings.fleet, self.home.path if first else None)
-        controllers = Controllers(deps, made)
-        await controllers.start()
-        self._stack.push_async_callback(controllers.stop)
-        await furnish(parts, deps, self.settings.fleet, here=first)
+    async def _run_crew(self) -> None:
+        crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
+        for name, parts in self.clusters.items():
+            here = self.home.path if name == self.settings.clusters[0] else None  # one machine is one cluster's node
+            self._crews.append(await crew.run_crew(parts, self.trust, self.clock, self.settings.fleet, here))
+        # What start-up made lives as long as we do: looking at it again and again costs and finds nothing.
+        gc.freeze()
+        gc.enable()
+        gc.set_threshold(50_000, 20, 50)
+        allocator.configure()
+        allocator.trim()
+
+    async def _dismiss(self, starting: "asyncio.Task[None]") -> None:
+        await _cancelled(starting)
+        for controllers in reversed(self._crews):
+            await controllers.stop()
 
     def _write_kubeconfig(self) -> None:
         first = self.settings.clusters[0]
@@ -164,6 +157,11 @@ class ControlPlane:
                 except Exception:
                     _log.exception("maintenance of cluster %s", name)
             allocator.trim()
+
+
+def _say_if_failed(done: asyncio.Task[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        _log.error("the controllers did not start", exc_info=done.exception())
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

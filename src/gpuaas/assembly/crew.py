@@ -1,0 +1,40 @@
+"""Who works behind the API server of a cluster: controllers, admission, the nodes. Loaded beside the first requests.
+
+Importing all of it takes as long as the API server needs to be ready, so it is done after, in a thread.
+"""
+
+from pathlib import Path
+
+from gpuaas.apiserver.local import LocalClient, LocalDiscovery
+from gpuaas.assembly.clusters import ClusterParts
+from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.nodes import executors, furnish
+from gpuaas.assembly.trust import Trust
+from gpuaas.assembly.visibility import mount_visibility
+from gpuaas.base.clock import Clock
+from gpuaas.controllers import all_controllers
+from gpuaas.controllers.kueue import KueueCore
+from gpuaas.runtime.controller import Controllers, Deps
+
+
+async def run_crew(
+    parts: ClusterParts, trust: Trust, clock: Clock, fleet: Fleet | None, home: Path | None
+) -> Controllers:
+    """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node."""
+    client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
+    deps = Deps.over(
+        client,
+        clock,
+        LocalDiscovery(parts.cluster),
+        root_ca=trust.authority_pem,
+        secret_token=parts.access.secret_token,
+    )
+    made = all_controllers(deps)
+    for each in made:
+        if isinstance(each, KueueCore):
+            mount_visibility(parts.cluster, each)
+    made += executors(parts, deps, fleet, home)
+    controllers = Controllers(deps, made)
+    await controllers.start()
+    await furnish(parts, deps, fleet, here=home is not None)
+    return controllers
