@@ -4,7 +4,7 @@
 used is always the sum over the pods it lists; a pod is on one node at most. Decisions are in `place`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,6 +162,16 @@ class Book:
     def _tidy(self, place: Place) -> None:
         if not place.known and not place.pods:
             self._places.pop(place.name, None)
+
+
+def book_of(nodes: Iterable[View], pods: Iterable[View]) -> Book:
+    """A book of objects as they are, for who only wants to ask."""
+    book = Book()
+    for node in nodes:
+        book.put_node(node)
+    for pod in pods:
+        book.put_pod(pod)
+    return book
 
 
 def _host_ports(spec: View) -> frozenset[tuple[str, str, int]]:

@@ -1,7 +1,7 @@
 """Registers nodes and keeps saying that they are alive: a Node object and a Lease in kube-node-lease each.
 
 A node with the annotation gpuaas.dev/lost falls silent until the annotation goes; what others make of the silence
-(taints, eviction) is the node lifecycle controller's. Nodes this keeper made earlier and no longer has are removed.
+(taints, eviction) is the node lifecycle controller's. Nodes that an earlier fleet had and this one has not are removed.
 """
 
 import asyncio
@@ -29,7 +29,6 @@ class NodeKeeper(Controller):
     def __init__(self, deps: Deps, specs: Sequence[NodeSpec], executor: str) -> None:
         self.name = f"{executor}-nodes"
         super().__init__(deps)
-        self._executor = executor
         self._specs = {spec.name: spec for spec in specs}
         self._nodes = self.follow(deps.informers.of(NODES), self._known)
 
@@ -41,7 +40,7 @@ class NodeKeeper(Controller):
         await self._nodes.synced()
         for node in self._nodes.all():
             name = node["metadata"]["name"]
-            if labels_on(node).get(EXECUTOR) == self._executor and name not in self._specs:
+            if EXECUTOR in labels_on(node) and name not in self._specs:
                 await self._remove(name)
         await asyncio.gather(*(self._register(spec) for spec in self._specs.values()))
         for name in self._specs:

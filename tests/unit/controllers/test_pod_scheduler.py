@@ -104,6 +104,18 @@ async def test_a_binding_that_fails_gives_its_room_back_and_is_tried_again() -> 
 
 
 @scenario
+async def test_a_pod_that_is_deleted_while_it_is_bound_leaves_no_trace() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 4))
+        await on.settle()
+        on.cluster.put(PODS, wants("gone", 4))
+        on.cluster.remove(PODS, "gone", "default")
+        on.cluster.put(PODS, wants("p", 4))
+        await on.advance(5)
+        assert where(on) == {"p": "a"}
+
+
+@scenario
 async def test_more_pods_than_room_never_over_commit_a_node() -> None:
     async with stage(PodScheduler) as on:
         for number in range(3):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuaas.devices.book import Book, read_pod
+from gpuaas.devices.book import Book, book_of, read_pod
 from gpuaas.devices.place import Placed, Unplaced, place
 
 GPU = "nvidia.com/gpu"
@@ -41,10 +41,8 @@ def pod(
 
 
 def book(*objects: Any) -> Book:
-    made = Book()
-    for one in objects:
-        (made.put_pod if "containers" in one["spec"] else made.put_node)(one)
-    return made
+    pods = [one for one in objects if "containers" in one["spec"]]
+    return book_of([one for one in objects if "containers" not in one["spec"]], pods)
 
 
 def put(asked: Any, *objects: Any) -> str:

@@ -6,7 +6,8 @@ again when a node changes or a pod leaves, not before: nothing else can help it.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.base.errors import ApiError, Conflict, NotFound
@@ -27,6 +28,15 @@ _PASS = "pass"  # the only key: one pass looks at everybody
 _AT_ONCE = 128  # bindings in flight; the store commits what comes together together
 
 
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A pod that waits, read once."""
+
+    pod: Object
+    ask: Ask
+    shape: bytes
+
+
 class PodScheduler(Controller):
     name = SCHEDULER
     component = SCHEDULER
@@ -34,7 +44,7 @@ class PodScheduler(Controller):
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
         self.book = Book()
-        self._waiting: dict[Key, Object] = {}
+        self._waiting: dict[Key, _Pending] = {}
         self._untried: set[Key] = set()
         self._sociable: set[Key] = set()  # those of them to whom it matters where other pods are
         self._room_changed = False
@@ -84,13 +94,16 @@ class PodScheduler(Controller):
             self._make_room()
 
     def _want(self, key: Key, old: Object | None, new: Object) -> None:
-        known = key in self._waiting
-        self._waiting[key] = new
+        known = self._waiting.get(key)
+        if known is not None and old is not None and old["spec"] == new["spec"] and labels_of(old) == labels_of(new):
+            self._waiting[key] = _Pending(new, known.ask, known.shape)
+            return
+        ask = read_pod(new)
+        self._waiting[key] = _Pending(new, ask, conditions.shape_of(ask))
         if concerns_others(new["spec"]):
             self._sociable.add(key)
-        if not known or old is None or old["spec"] != new["spec"] or labels_of(old) != labels_of(new):
-            self._untried.add(key)
-            self.queue.add(_PASS)
+        self._untried.add(key)
+        self.queue.add(_PASS)
 
     def _drop(self, key: Key) -> None:
         self._waiting.pop(key, None)
@@ -108,30 +121,32 @@ class PodScheduler(Controller):
         keys: Iterable[Key] = list(self._waiting) if self._room_changed else list(self._untried)
         self._room_changed = False
         self._untried.clear()
-        pods = [self._waiting[one] for one in keys if uid_of(self._waiting[one]) not in self._binding]
-        pods.sort(key=lambda pod: (-(pod["spec"].get("priority") or 0), pod["metadata"].get("creationTimestamp", "")))
-        work: list[Any] = []
+        pending = [self._waiting[one] for one in keys if self._waiting[one].ask.uid not in self._binding]
+        pending.sort(key=lambda one: (-one.ask.priority, one.pod["metadata"].get("creationTimestamp", "")))
+        work: list[Awaitable[None]] = []
         failed: dict[bytes, Unplaced] = {}
-        for pod in pods:
-            work.append(self._decide(pod, failed))
+        for one in pending:
+            todo = self._decide(one, failed)
+            if todo is not None:
+                work.append(todo)
             if len(work) == _AT_ONCE:
                 await asyncio.gather(*work)
                 work.clear()
         await asyncio.gather(*work)
         return None
 
-    def _decide(self, pod: Object, failed: dict[bytes, Unplaced]) -> Any:
+    def _decide(self, pending: "_Pending", failed: dict[bytes, Unplaced]) -> Awaitable[None] | None:
         """The decision is made here and now; what is returned only writes it down."""
-        ask = read_pod(pod)
-        shape = conditions.shape_of(ask)
-        verdict = failed.get(shape) or place(ask, self.book)
+        pod, ask = pending.pod, pending.ask
+        verdict = failed.get(pending.shape) or place(ask, self.book)
         if isinstance(verdict, Placed):
             self.book.assume(ask, verdict.node)
             self._binding[ask.uid] = pod
             return self._bind(pod, ask, verdict.node)
-        if verdict.eviction is None:
-            failed[shape] = verdict  # pods of one shape fail alike, and bindings in between only take room away
-        return self._tell(pod, verdict)
+        if verdict.eviction is not None:
+            return self._tell(pod, verdict)
+        failed[pending.shape] = verdict  # pods of one shape fail alike, and bindings in between only take room away
+        return self._tell(pod, verdict) if conditions.unscheduled(pod, verdict.message, "", 0.0) is not None else None
 
     async def _bind(self, pod: Object, ask: Ask, node: str) -> None:
         binding = {
@@ -147,7 +162,7 @@ class PodScheduler(Controller):
         except (ApiError, OSError) as error:
             if self._binding.pop(ask.uid, None) is not None:
                 self.book.drop_pod(ask.uid)
-                if not isinstance(error, NotFound):
+                if not isinstance(error, NotFound) and key_of(pod) in self._waiting:
                     self._untried.add(key_of(pod))
                     self.queue.add_rate_limited(_PASS)
             return
