@@ -299,9 +299,15 @@ def test_wait_for_a_condition_and_for_deletion(kubectl: Kubectl) -> None:
         kubectl(f"patch pod solo --subresource=status --type=merge -p '{READY}'")
         printed("pod/solo condition met")
     assert kubectl("wait pod/solo --for=jsonpath='{.status.phase}'=Running --timeout=5s") == "pod/solo condition met\n"
-    with kubectl.watching("wait pod/solo --for=delete --timeout=20s") as printed:
-        kubectl("delete pod solo --grace-period=0 --force")
-        printed("pod/solo condition met")
+    kubectl("create configmap a")
+    kubectl('patch cm a --type=merge -p \'{"metadata":{"finalizers":["example.com/held"]}}\'')
+    kubectl("delete cm a --wait=false")
+    assert "timed out waiting for the condition on configmaps/a" in kubectl.refused(
+        "wait cm/a --for=delete --timeout=1s"
+    )
+    kubectl('patch cm a --type=merge -p \'{"metadata":{"finalizers":null}}\'')
+    kubectl("wait cm/a --for=delete --timeout=20s")
+    assert kubectl.refused("get cm a") == 'Error from server (NotFound): configmaps "a" not found\n'
     kubectl("create configmap a")
     said = kubectl.refused("wait cm/a --for=condition=Never --timeout=1s")
     assert "timed out waiting for the condition on configmaps/a" in said

@@ -27,7 +27,8 @@ def place(op: Operation, meta: Object) -> None:
     if not op.resource.namespaced:
         meta.pop("namespace", None)
         return
-    if meta.setdefault("namespace", op.namespace) != op.namespace:
+    meta["namespace"] = meta.get("namespace") or op.namespace  # a body in protobuf says that it says nothing
+    if meta["namespace"] != op.namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 

@@ -122,7 +122,8 @@ def test_a_pod_keeps_its_default_tolerations_when_others_are_set(api: Api) -> No
 def test_a_token_may_be_asked_for_without_naming_the_account_again(api: Api) -> None:
     accounts = "/api/v1/namespaces/default/serviceaccounts"
     api.send("POST", accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}})
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": {"name": ""}, "spec": {}}
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    asked["metadata"] = {"name": "", "namespace": ""}  # as it is in protobuf
     assert api.send("POST", f"{accounts}/robot/token", asked).status == 201
 
 
