@@ -7,7 +7,7 @@ The looks below go from what settles the matter to what is left; the figures are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -59,7 +59,7 @@ def why(picture: Picture, workload: View, now: Millis) -> Answer:
     return _waiting(picture, workload, conditions, now)
 
 
-def why_no_workload(job: View, kind: str, queues: list[View], *, priorities: list[str] | None = None) -> Answer:
+def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities: list[str] | None = None) -> Answer:
     """A job that has no workload: it names no queue, or none could be made."""
     meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
@@ -279,7 +279,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
-    ways = tuple(remedy.words for remedy in found.remedies)[:_MOST_WAYS]
+    ways = tuple(remedy.words for remedy in found.remedies if remedy.kind != "Nothing")[:_MOST_WAYS]
     queue = found.cluster_queue or ""
     if flavors := mismatched(found):
         reason = Token.NO_MATCHING_FLAVOR.value

@@ -25,6 +25,9 @@ def sentence(found: Explanation) -> str:
         return _never(found)
     if found.token is Token.WAITING_FOR_QUOTA and short:
         return _waiting(found, short)
+    if found.token is Token.BEHIND_OTHERS:
+        others = "nobody" if not found.position else f"{found.position} other(s)"
+        return f"it fits now: ClusterQueue {found.cluster_queue} looks at it next, with {others} before it"
     if found.token is Token.WAITING_FOR_PREEMPTED and found.victims:
         return f"it takes the place of {', '.join(key for key, _ in found.victims[:3])}, and waits until that is gone"
     return (found.message or "it is about to be looked at").rstrip(".").replace("The workload", "it", 1)
@@ -70,6 +73,8 @@ def quota_lines(found: Explanation) -> Iterator[str]:
     if found.position is not None:
         before = f", {found.position} before it" if found.position else ", nobody before it"
         yield f"position {found.position + 1} in ClusterQueue {found.cluster_queue}{before}"
+    if found.token is Token.BEHIND_OTHERS:
+        return  # it fits: figures would only confuse
     suitable = [each for each in _together(found) if each.capacity] or _together(found)
     short = [each for each in suitable if each.missing > 0]
     for numbers in (short or suitable)[:_MOST_LINES]:

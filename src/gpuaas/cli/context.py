@@ -123,7 +123,7 @@ def table_lines(headers: Sequence[str], rows: Sequence[Sequence[Any]], room: int
     """Columns as wide as needed; where there is less room, the widest give way. Room 0: as much as it takes."""
     texts = [tuple(headers), *(tuple("" if cell is None else str(cell) for cell in row) for row in rows)]
     widths = [max(len(row[index]) for row in texts) for index in range(len(headers))]
-    gap = "   "
+    gap = "   " if not room or sum(widths) + 3 * (len(widths) - 1) <= room else "  "
     while room and sum(widths) + len(gap) * (len(widths) - 1) > room and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
     return [gap.join(_cut(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts]

@@ -1,0 +1,314 @@
+"""What `why` says, case by case: the word, the sentence, the evidence that must be there, and a way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpuaas.admission.picture import Picture, pods_of, state_of
+from gpuaas.admission.why import Answer, why, why_no_workload
+
+Object = dict[str, Any]
+AT = "2026-11-15T12:00:00Z"
+NOW = 1_794_744_000_000
+
+
+def workload(
+    name: str = "mine", gpus: int = 2, queue: str = "lq", *, selector: Object | None = None, **more: Any
+) -> Object:
+    containers = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}]
+    pod: Object = {"containers": containers, **({"nodeSelector": selector} if selector else {})}
+    sets = [{"name": each, "count": 1, "template": {"spec": pod}} for each in more.pop("sets", ("main",))]
+    return {
+        "metadata": {
+            "name": f"job-{name}",
+            "namespace": "ns",
+            "uid": f"uid-{name}",
+            "creationTimestamp": AT,
+            "generation": 1,
+            "ownerReferences": [{"kind": "Job", "name": name, "uid": f"owner-{name}", "controller": True}],
+        },
+        "spec": {"queueName": queue, "priority": 0, "podSets": sets, **more.pop("spec", {})},
+        "status": {"conditions": [condition(*each) for each in more.pop("conditions", ())], **more.pop("status", {})},
+    }
+
+
+def condition(kind: str, status: str = "True", reason: str = "Because", message: str = "") -> Object:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": AT}
+
+
+def reserved(name: str, gpus: int, *conditions: tuple[str, ...], flavor: str = "l4", **more: Any) -> Object:
+    given = {
+        "name": "main",
+        "count": 1,
+        "flavors": {"nvidia.com/gpu": flavor},
+        "resourceUsage": {"nvidia.com/gpu": str(gpus)},
+    }
+    status = {"admission": {"clusterQueue": "cq", "podSetAssignments": [given]}, **more.pop("status", {})}
+    return workload(name, gpus, conditions=(("QuotaReserved",), *conditions), status=status, **more)
+
+
+def picture(*workloads: Object, cluster: Object | None = None, local: Object | None = None, **more: Any) -> Picture:
+    quota = {"resources": [{"name": "nvidia.com/gpu", "nominalQuota": "4"}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "l4", **quota}, {"name": "h200", **quota}]}]
+    queue = {
+        "metadata": {"name": "cq"},
+        "spec": {"namespaceSelector": {}, "resourceGroups": groups, **(cluster or {})},
+        "status": {"conditions": [condition("Active")]},
+    }
+    front = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq", **(local or {})}}
+    return Picture(
+        namespaces=[{"metadata": {"name": "ns", "labels": {"kubernetes.io/metadata.name": "ns"}}}],
+        flavors=[flavor("l4", "L4"), flavor("h200", "H200")],
+        cluster_queues=more.pop("cluster_queues", [queue]),
+        local_queues=[front],
+        workloads=list(workloads),
+        nodes=more.pop("nodes", [node("n1", "L4"), node("n2", "H200")]),
+        **more,
+    )
+
+
+def flavor(name: str, product: str) -> Object:
+    return {"metadata": {"name": name}, "spec": {"nodeLabels": {"gpu": product}}}
+
+
+def node(name: str, product: str) -> Object:
+    return {
+        "metadata": {"name": name, "labels": {"gpu": product}},
+        "status": {"allocatable": {"nvidia.com/gpu": "4", "cpu": "8", "memory": "64Gi", "pods": "110"}},
+    }
+
+
+def ask(asked: Object, *others: Object, **more: Any) -> Answer:
+    return why(picture(asked, *others, **more), asked, NOW)
+
+
+full = [reserved("a", 4, ("Admitted",)), reserved("b", 4, ("Admitted",), flavor="h200")]
+CASES: list[tuple[str, Answer, str, str, str]] = [
+    (
+        "the quota is used by others",
+        ask(workload(), *full),
+        "WaitingForQuota",
+        "it asks for 2 nvidia.com/gpu, and none of ClusterQueue cq's l4 is free",
+        "  held by cq: 4 (its own: 4): ns/job-a 4",
+    ),
+    (
+        "it asks for more than there ever is",
+        ask(workload(gpus=9)),
+        "ExceedsMaxQuota",
+        "it asks for 9 nvidia.com/gpu; ClusterQueue cq can never give more than 4 of one flavor",
+        "l4/nvidia.com/gpu: asked 9, free 4 (nominal 4, used 0, borrowable 0)",
+    ),
+    (
+        "no flavor suits its node selector",
+        ask(workload(selector={"gpu": "B200"})),
+        "NoMatchingFlavor",
+        "no flavor of ClusterQueue cq suits its pods: h200, l4 have quota, but do not match",
+        "flavor l4 doesn't match node affinity",
+    ),
+    (
+        "it fits, behind others",
+        ask(workload()),
+        "BehindOthersInQueue",
+        "it fits now: ClusterQueue cq looks at it next, with nobody before it",
+        "position 1 in ClusterQueue cq, nobody before it",
+    ),
+    (
+        "its LocalQueue does not exist",
+        ask(workload(queue="lqq")),
+        "QueueMissing",
+        "LocalQueue lqq doesn't exist in namespace ns",
+        "queues in ns: lq",
+    ),
+    (
+        "its ClusterQueue does not exist",
+        ask(workload(), local={"clusterQueue": "cqq"}),
+        "QueueMissing",
+        "its LocalQueue lq leads to ClusterQueue cqq, which does not exist",
+        "",
+    ),
+    (
+        "the ClusterQueue is stopped",
+        ask(workload(), cluster={"stopPolicy": "Hold"}),
+        "QueueStopped",
+        "clusterqueue cq is stopped (Hold)",
+        "",
+    ),
+    (
+        "the ClusterQueue does not select the namespace",
+        ask(workload(), cluster={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
+        "NamespaceMismatch",
+        "ClusterQueue cq does not take workloads of namespace ns",
+        "it selects team=a",
+    ),
+    (
+        "the ClusterQueue selects no namespace",
+        ask(workload(), cluster={"namespaceSelector": None}),
+        "NamespaceMismatch",
+        "ClusterQueue cq does not take workloads of namespace ns",
+        "it selects no namespace at all",
+    ),
+    (
+        "a flavor of its queue matches no node",
+        ask(workload(), *full, nodes=[node("n1", "L40S"), node("n2", "H200")]),
+        "WaitingForQuota",
+        "it asks for 2 nvidia.com/gpu, and none of ClusterQueue cq's l4 is free",
+        "flavor l4 matches none of 2 nodes: they have gpu=H200|L40S, it wants L4",
+    ),
+    (
+        "its user deactivated it",
+        ask(workload(spec={"active": False}, conditions=[("Evicted", "True", "Deactivated", "The workload is deactivated")])),
+        "Deactivated",
+        "it was deactivated, and stays so until it is resumed: The workload is deactivated",
+        "",
+    ),
+    (
+        "it is being evicted",
+        ask(reserved("mine", 2, ("Evicted", "True", "Preempted", "Preempted to accommodate a workload (UID: u)"))),
+        "Preempted",
+        "Preempted to accommodate a workload (UID: u)",
+        "",
+    ),
+    (
+        "it was evicted and waits again",
+        ask(workload(conditions=[("Evicted", "True", "Preempted", "Preempted by x; preemptor path: /a")]), *full),
+        "WaitingForQuota",
+        "it asks for 2 nvidia.com/gpu, and none of ClusterQueue cq's l4 is free",
+        f"evicted at {AT} (Preempted): Preempted by x",
+    ),
+    (
+        "a check is pending",
+        ask(reserved("mine", 2, status={"admissionChecks": [{"name": "budget", "state": "Pending", "message": "asked"}]})),
+        "WaitingForChecks",
+        "ClusterQueue cq reserved quota for it; it waits for budget",
+        "check budget: Pending asked",
+    ),
+    (
+        "it runs",
+        ask(reserved("mine", 2, ("Admitted",), ("PodsReady",))),
+        "Admitted",
+        f"it was admitted by ClusterQueue cq at {AT}",
+        "pod set main: 1 pods on flavor l4",
+    ),
+    (
+        "it has failed",
+        ask(workload(conditions=[("Finished", "True", "Failed", "BackoffLimitExceeded")])),
+        "Failed",
+        "it has finished: BackoffLimitExceeded",
+        "",
+    ),
+    (
+        "who may not see quotas gets what the workload says",
+        ask(
+            workload(conditions=[("QuotaReserved", "False", "Pending", "couldn't assign flavors")]),
+            hidden=frozenset({"cluster_queues"}),
+        ),
+        "Pending",
+        "couldn't assign flavors",
+        "you may not list cluster queues: there is no more to see",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "sentence", "evidence"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_the_dominant_reason(answer: Answer, reason: str, sentence: str, evidence: str) -> None:
+    assert (answer.reason, answer.sentence) == (reason, sentence)
+    assert evidence in ("", *answer.evidence)
+
+
+WAYS: list[tuple[str, Answer, str]] = [
+    ("the nearest queue", ask(workload(queue="lqq")), "did you mean lq?"),
+    ("the nearest ClusterQueue", ask(workload(), local={"clusterQueue": "cqq"}), "did you mean cq?"),
+    ("resume the queue", ask(workload(), cluster={"stopPolicy": "Hold"}), "gpuaas resume clusterqueue cq"),
+    ("resume the workload", ask(workload(spec={"active": False})), "gpuaas resume workload job-mine"),
+    (
+        "label the namespace",
+        ask(workload(), cluster={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
+        "kubectl label namespace ns team=a",
+    ),
+    ("who would have to leave", ask(workload(), *full), "1 workload(s) leaving: ns/job-a"),
+    ("how much quota is missing", ask(workload(), *full), "2 more nvidia.com/gpu in l4"),
+]
+
+
+@pytest.mark.parametrize(("answer", "way"), [case[1:] for case in WAYS], ids=[case[0] for case in WAYS])
+def test_a_way_out(answer: Answer, way: str) -> None:
+    assert way in answer.ways
+    assert len(answer.ways) <= 3
+
+
+def test_several_pod_sets_are_added_up_and_holders_named_once() -> None:
+    asked = workload(gpus=2, sets=("head", "workers"))
+    answer = ask(asked, reserved("a", 3, ("Admitted",)), reserved("b", 3, ("Admitted",), flavor="h200"))
+    assert answer.sentence == "it asks for 4 nvidia.com/gpu, and 1 of ClusterQueue cq's l4 is free"
+    assert len(answer.evidence) == len(set(answer.evidence))
+    assert sum("held by" in line for line in answer.evidence) == 2, "one for each flavor"
+
+
+def stuck(name: str, owner: str, message: str) -> Object:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    meta = {"name": name, "namespace": "ns", "uid": f"pod-{name}", "ownerReferences": [{"uid": owner}]}
+    return {"metadata": meta, "status": {"conditions": [said]}}
+
+
+def test_admitted_but_no_node_can_take_it() -> None:
+    """The first workbench of the seed: its node selector says one instance type, its quota another."""
+    words = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+    pods = [stuck("p1", "owner-mine", f"{words} preemption: 0/2 nodes are available"), stuck("p2", "owner-mine", words)]
+    answer = ask(reserved("mine", 2, ("Admitted",)), pods=pods)
+    assert (answer.state, answer.reason) == ("Admitted", "AdmittedButUnplaceable")
+    assert answer.evidence[0] == f"pod p1 and 1 more: {words}"
+    assert "pod set main: 1 pods on flavor l4" in answer.evidence
+    assert answer.ways == ("make the job's node selector and the flavor's node labels agree",)
+
+
+def test_pods_are_found_through_what_stands_in_between() -> None:
+    between = {"metadata": {"name": "s", "namespace": "ns", "uid": "set", "ownerReferences": [{"uid": "owner-mine"}]}}
+    pods = [stuck("p", "set", ""), stuck("other", "owner-other", "")]
+    found = pods_of(Picture(pods=pods, owners=[between]), workload())
+    assert [each["metadata"]["name"] for each in found] == ["p"]
+
+
+JOB = {"metadata": {"name": "j", "namespace": "ns"}}
+QUEUED = {"metadata": {**JOB["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "lq"}}}
+LABELS = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "pord"}
+UNKNOWN: list[tuple[str, Object, str, str]] = [
+    ("it names no queue", JOB, "NoQueue", "kubectl label job j kueue.x-k8s.io/queue-name=lq"),
+    ("its user suspended it", {**JOB, "spec": {"suspend": True}}, "Suspended", "kubectl label job j kueue.x-k8s.io/queue-name=lq"),
+    ("its workload is not there yet", QUEUED, "NoWorkload", "look again in a moment"),
+    ("its priority does not exist", {"metadata": {**JOB["metadata"], "labels": LABELS}}, "PriorityClassMissing", "did you mean prod?"),
+    (
+        "its user stopped the notebook",
+        {"metadata": {**JOB["metadata"], "annotations": {"kubeflow-resource-stopped": "x"}}},
+        "StoppedByUser",
+        "kubectl annotate job j kubeflow-resource-stopped-",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("job", "reason", "way"), [case[1:] for case in UNKNOWN], ids=[case[0] for case in UNKNOWN])
+def test_a_job_no_queue_knows(job: Object, reason: str, way: str) -> None:
+    answer = why_no_workload(job, "Job", [{"metadata": {"name": "lq"}}], priorities=["dev", "prod"])
+    assert answer.reason == reason
+    assert way in answer.ways
+
+
+STATES: list[tuple[str, Object]] = [
+    ("Pending", workload()),
+    ("Reserved", reserved("w", 1)),
+    ("Admitted", reserved("w", 1, ("Admitted",))),
+    ("Running", reserved("w", 1, ("Admitted",), ("PodsReady",))),
+    ("Evicted", reserved("w", 1, ("Admitted",), ("Evicted",))),
+    ("Pending", workload(conditions=[("Evicted",), ("QuotaReserved", "False")])),
+    ("Inactive", workload(spec={"active": False})),
+    ("Succeeded", workload(conditions=[("Finished", "True", "Succeeded")])),
+    ("Failed", workload(conditions=[("Finished", "True", "Failed")])),
+]
+
+
+@pytest.mark.parametrize(("state", "seen"), STATES)
+def test_one_word_for_the_state(state: str, seen: Object) -> None:
+    assert state_of(seen) == state
