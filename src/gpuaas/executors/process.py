@@ -78,10 +78,16 @@ class ProcessKubelet(Controller):
         """A pod that is gone for good takes its folder, its logs and what still runs with it."""
         if new is not None or old is None or old["spec"].get("nodeName") != self._node.name:
             return
-        run = self._runs.pop(uid_of(old), None)
-        for process in run.processes.values() if run is not None else ():
-            process.signal(signal.SIGKILL)
-        shutil.rmtree(self.folder_of(old), ignore_errors=True)
+        self._runs.pop(uid_of(old), None)
+        _sweep(self.folder_of(old))
+
+    async def run(self) -> None:
+        await self._pods.synced()
+        known = {uid_of(pod) for pod in self._pods.all()}
+        for folder in self._folder.iterdir() if self._folder.is_dir() else ():
+            if folder.name not in known:
+                _sweep(folder)  # its pod was deleted while nobody looked
+        await super().run()
 
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.get(*key)
@@ -286,6 +292,13 @@ def _check(pod: Mapping[str, Any]) -> None:
         )
     if spec.get("initContainers"):
         raise Refused("spec.initContainers: init containers are not run as processes; put the step into the command")
+
+
+def _sweep(folder: Path) -> None:
+    """End what still runs there, and remove it."""
+    for container in folder.iterdir() if folder.is_dir() else ():
+        Process(container).signal(signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _inherited() -> dict[str, str]:

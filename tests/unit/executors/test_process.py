@@ -184,6 +184,16 @@ async def test_who_does_not_listen_is_killed_when_the_grace_is_over(tmp_path: Pa
         await until(lambda: not on.cluster.exists(PODS, "p", "default"))
 
 
+@scenario
+async def test_what_runs_for_a_pod_that_is_gone_is_ended_when_the_control_plane_comes_back(tmp_path: Path) -> None:
+    orphan = Process(tmp_path / "uid-of-a-deleted-pod" / "main")
+    orphan.start(shell("sleep 100", tmp_path))
+    await until((orphan.folder / "pid").exists)
+    async with machine(tmp_path):
+        await until(lambda: not orphan.pid())
+        assert not orphan.folder.parent.exists()
+
+
 def test_this_machine_is_a_node_that_keeps_other_pods_away() -> None:
     found = this_machine()
     assert int(found.cpu) >= 1
