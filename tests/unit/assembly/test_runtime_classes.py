@@ -17,7 +17,7 @@ from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Forbidden
 from gpuaas.base.ids import SeededIds
 from gpuaas.client.protocol import Resource
-from gpuaas.client.resources import CRON_JOBS, DEPLOYMENTS, JOBS, PODS, SERVICE_ACCOUNTS
+from gpuaas.client.resources import CRON_JOBS, DEPLOYMENTS, JOBS, PODS
 
 ALICE, BINDINGS = User("alice"), Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding")
 RAY = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
@@ -46,7 +46,6 @@ def in_cluster(home: Path, test: Callable[[ClusterParts, LocalClient], Awaitable
             install_runtime_classes(parts)
             client = LocalClient(parts.cluster, parts.access.system_user("test"), "test")
             await furnish_process_class(client)
-            await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, "default")
             await test(parts, client)
         finally:
             await parts.close()
