@@ -1,0 +1,173 @@
+"""The people's commands without a cluster: what they send, what they print, and what they say to mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from gpuaas.cli.context import table_lines
+from gpuaas.cli.look import named
+from gpuaas.cli.main import cli
+from gpuaas.cli.objects import read_manifests
+from gpuaas.cli.run import _product, job_for, parse_gpus
+from gpuaas.cli.top import screen
+from gpuaas.cli.wait import failed_with, outcome
+
+PRODUCTS = {"NVIDIA-L4", "NVIDIA-L40S", "NVIDIA-H200", "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("L4", "NVIDIA-L4"), ("h200", "NVIDIA-H200"), ("L40", "NVIDIA-L40S"), ("NVIDIA-L4", "NVIDIA-L4")],
+)
+def test_a_gpu_goes_by_its_short_name(asked: str, found: str) -> None:
+    assert _product(asked, PRODUCTS) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("A100", "which A100? there are: NVIDIA-A100-SXM4-40GB, NVIDIA-A100-SXM4-80GB"),
+        ("B200", "no node has a GPU called B200; there are: NVIDIA-A100-SXM4-40GB"),
+    ],
+)
+def test_a_gpu_that_is_none_or_many_is_asked_back(asked: str, words: str) -> None:
+    with pytest.raises(click.ClickException) as caught:
+        _product(asked, PRODUCTS)
+    assert caught.value.message.startswith(words)
+
+
+@pytest.mark.parametrize("asked", ["", "x", "-1", "1.5", ":2", "L4:", "L4:two"])
+def test_a_wrong_number_of_gpus_is_told_the_form(asked: str) -> None:
+    with pytest.raises(click.ClickException) as caught:
+        parse_gpus(asked)
+    assert caught.value.message == f'--gpus "{asked}": a number, or PRODUCT:NUMBER such as H200:2'
+
+
+def test_run_makes_a_job_for_the_queue() -> None:
+    job = job_for(("python", "train.py"), queue="q", local=True, gpus="NVIDIA-L4:2", priority="prod", array="1-10")
+    pod = job["spec"]["template"]["spec"]
+    assert job["metadata"] == {
+        "labels": {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "prod"},
+        "generateName": "train-",
+    }
+    assert pod["runtimeClassName"] == "gpuaas-process"
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-L4"}
+    assert pod["containers"][0]["resources"] == {
+        "requests": {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": "2"},
+        "limits": {"nvidia.com/gpu": "2"},
+    }
+    assert (job["spec"]["completions"], job["spec"]["completionMode"]) == (10, "Indexed")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "status", "suspend", "said"),
+    [
+        ([], {}, True, ("waits in its queue", None)),
+        ([], {}, False, ("starts", None)),
+        ([], {"ready": 1}, False, ("runs", None)),
+        ([("Complete", "", "")], {"succeeded": 1}, False, ("has succeeded", 0)),
+        ([("Failed", "BackoffLimitExceeded", "x")], {}, False, ("has failed (BackoffLimitExceeded: x)", 1)),
+    ],
+)
+def test_what_a_job_does(
+    conditions: list[tuple[str, str, str]], status: dict[str, Any], suspend: bool, said: tuple[str, int | None]
+) -> None:
+    found = [{"type": kind, "status": "True", "reason": why, "message": words} for kind, why, words in conditions]
+    assert outcome({"spec": {"suspend": suspend}, "status": {**status, "conditions": found}}) == said
+
+
+@pytest.mark.parametrize(("code", "shown"), [(0, 0), (3, 3), (255, 255), (-9, 137)])
+def test_the_exit_code_is_one_a_shell_knows(code: int, shown: int) -> None:
+    assert failed_with({"status": {"containerStatuses": [{"state": {"terminated": {"exitCode": code}}}]}}) == shown
+
+
+@pytest.mark.parametrize("room", [0, 80, 40, 30])
+def test_tables_fit_the_room(room: int) -> None:
+    rows = [["a-long-name-of-a-job", "queue", "Running"], ["b", "another-queue", "Pending"]]
+    lines = table_lines(("JOB", "QUEUE", "STATE"), rows, room)
+    assert all(len(line) <= room for line in lines) if room else "a-long-name-of-a-job" in lines[1]
+    assert lines[0].split() == ["JOB", "QUEUE", "STATE"]
+
+
+def test_top_leaves_out_what_the_screen_cannot_show() -> None:
+    job = {"namespace": "ns", "queue": "q", "state": "Running", "position": None, "gpus": "1", "age": "1s"}
+    gpus = [{"product": "L4", "resource": "nvidia.com/gpu", "nodes": 1, "total": 4, "used": 3, "free": 1}]
+    seen = {"jobs": [{**job, "job": f"job/{index}"} for index in range(50)], "gpus": gpus, "queues": []}
+    lines = screen(seen, room=80, height=24)
+    assert lines[0] == "GPUs: 3 of 4 in use · jobs: 50 admitted, 0 waiting"
+    assert len(lines) == 23
+    assert lines[-1].startswith("… ")
+
+
+def workload(name: str, kind: str, owner: str, at: str = "1") -> dict[str, Any]:
+    refs = [{"kind": kind, "name": owner, "controller": True}]
+    return {"metadata": {"name": name, "creationTimestamp": at, "ownerReferences": refs}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("train", "job-train-2"),
+        ("job/train", "job-train-2"),
+        ("jobs/train", "job-train-2"),
+        ("raycluster/dev", "raycluster-dev-1"),
+        ("workload/job-train-1", "job-train-1"),
+        ("job-train-1", "job-train-1"),
+        ("pod/train", None),
+        ("nosuch", None),
+    ],
+)
+def test_a_job_is_found_by_what_people_call_it(asked: str, found: str | None) -> None:
+    there = [
+        workload("job-train-1", "Job", "train"),
+        workload("job-train-2", "Job", "train", "2"),
+        workload("raycluster-dev-1", "RayCluster", "dev"),
+    ]
+    seen = named(there, asked)
+    assert (seen["metadata"]["name"] if seen else None) == found
+
+
+def test_manifests_are_read_from_folders_lists_and_many_documents(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("apiVersion: v1\nkind: A\n---\napiVersion: v1\nkind: B\n")
+    (tmp_path / "b.json").write_text(
+        '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "C"}]}'
+    )
+    (tmp_path / "kustomization.yaml").write_text("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    assert [each["kind"] for each in read_manifests(str(tmp_path))] == ["A", "B", "C"]
+
+
+NOWHERE = [
+    ["ps"],
+    ["why", "x"],
+    ["logs", "x"],
+    ["cancel", "x"],
+    ["queues"],
+    ["gpus"],
+    ["top"],
+    ["audit"],
+    ["run", "--", "x"],
+    ["notebook"],
+    ["stop", "clusterqueue", "x"],
+    ["resume", "workload", "x"],
+    ["get", "pods"],
+    ["delete", "pod", "x"],
+]
+
+
+@pytest.mark.parametrize("line", NOWHERE, ids=[" ".join(each) for each in NOWHERE])
+def test_without_a_cluster_every_command_says_how_to_get_one(
+    line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUAAS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    done = CliRunner().invoke(cli, line)
+    assert done.exit_code == 1
+    (words,) = done.output.splitlines()
+    assert words.endswith("start a cluster with gpuaas up -d, or name one with --kubeconfig")
