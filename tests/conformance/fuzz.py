@@ -38,8 +38,8 @@ class Findings:
 
     @property
     def growth(self) -> int:
-        """Between the second quarter, when everything was warm, and the last."""
-        return self.memory[-1] - self.memory[1] if len(self.memory) > 2 else 0
+        """In the last quarter: what a kind needs is made when it is first used, so the first quarters say little."""
+        return self.memory[-1] - self.memory[-2] if len(self.memory) > 1 else 0
 
     def clean(self) -> bool:
         return not (self.errors or self.hangs or self.broken)
