@@ -12,6 +12,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.assembly.bootstrap import bootstrap
+from gpuaas.assembly.runtime_classes import install_runtime_classes
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
@@ -50,6 +51,7 @@ async def open_cluster(
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
     install_job_webhooks(cluster, jobs)
+    install_runtime_classes(cluster, access.rbac)
     access.start()
     await bootstrap(cluster, client, definitions)
     return ClusterParts(cluster, access, definitions)

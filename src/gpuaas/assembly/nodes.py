@@ -10,14 +10,11 @@ from typing import Any
 
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
-from gpuaas.assembly.runtime_classes import (
-    furnish_process_class,
-    install_runtime_classes,
-    withdraw_process_class,
-)
+from gpuaas.assembly.runtime_classes import furnish_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
+from gpuaas.devices.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps
 
 _log = logging.getLogger("gpuaas")
@@ -25,7 +22,6 @@ _log = logging.getLogger("gpuaas")
 
 def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None) -> list[Controller]:
     """Run them together with the controllers of the cluster. Without a fleet, the cluster with a home has this machine."""
-    install_runtime_classes(parts)
     if fleet is not None:
         return _simulated(parts, deps, fleet)
     return _this_machine(parts, deps, home) if home is not None else []
@@ -71,7 +67,6 @@ async def furnish(parts: ClusterParts, deps: Deps, fleet: Fleet | None, *, here:
 def _machine_queue() -> list[Mapping[str, Any]]:
     """A queue for this machine, as large as it is, so that what is submitted here waits for room and then runs."""
     from gpuaas.executors.machine import this_machine
-    from gpuaas.executors.nodes import EXECUTOR
 
     node, name, api = this_machine(), "this-machine", "kueue.x-k8s.io/v1beta2"
     quotas = [{"name": "cpu", "nominalQuota": node.cpu}, {"name": "memory", "nominalQuota": node.memory}]

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuaas.api.kinds import Object
+from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.security.identity import Asked
-from gpuaas.assembly.clusters import ClusterParts
+from gpuaas.apiserver.security.rbac import Rbac
 from gpuaas.base.errors import AlreadyExists, Forbidden, NotFound
 from gpuaas.client.protocol import Client, Resource
-from gpuaas.devices.fit import PROCESS_CLASS, PROCESS_TAINT
-from gpuaas.executors.nodes import EXECUTOR
+from gpuaas.devices.names import EXECUTOR, PROCESS_CLASS, PROCESS_TAINT
 
 Old = Mapping[str, Any] | None
 
@@ -53,11 +53,12 @@ _KINDS: Final = (
 )
 
 
-def install_runtime_classes(parts: ClusterParts) -> None:
-    rules = _Rules(parts)
+def install_runtime_classes(cluster: Cluster, rbac: Rbac) -> None:
+    """Before the first request: nobody may slip in while the rest is still starting."""
+    rules = _Rules(cluster, rbac)
     for group, plural in _KINDS:
-        parts.cluster.admission.register(group, plural, rules.may_use)
-    parts.cluster.admission.register("", "pods", rules.place)
+        cluster.admission.register(group, plural, rules.may_use)
+    cluster.admission.register("", "pods", rules.place)
 
 
 async def furnish_process_class(client: Client) -> None:
@@ -95,9 +96,9 @@ async def withdraw_process_class(client: Client) -> None:
 
 
 class _Rules:
-    def __init__(self, parts: ClusterParts) -> None:
-        self._store = parts.cluster.store
-        self._rbac = parts.access.rbac
+    def __init__(self, cluster: Cluster, rbac: Rbac) -> None:
+        self._store = cluster.store
+        self._rbac = rbac
 
     def may_use(self, op: Operation, obj: Object, old: Old) -> None:
         if op.in_process or op.subresource or not _names_class(obj.get("spec")):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuaas.devices.book import Ask, Place
 from gpuaas.devices.constraints import UNSCHEDULABLE, selects, tolerated, untolerated
+from gpuaas.devices.names import PROCESS_CLASS, PROCESS_TAINT
 from gpuaas.devices.neighbours import Neighbourhood
 
 UNSCHEDULABLE_NODE = "node(s) were unschedulable"
@@ -16,9 +17,6 @@ NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
 NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 
-# A node that runs plain processes of this machine and nothing else; the taint keeps other pods away.
-PROCESS_TAINT = "gpuaas.dev/process-only"
-PROCESS_CLASS = "gpuaas-process"
 ONLY_PROCESSES = f"node(s) run only pods of runtime class {PROCESS_CLASS}"
 
 

@@ -5,7 +5,7 @@ import platform
 import re
 import socket
 
-from gpuaas.devices.fit import PROCESS_TAINT
+from gpuaas.devices.names import PROCESS_TAINT
 from gpuaas.executors.nodes import NodeSpec
 
 _ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}

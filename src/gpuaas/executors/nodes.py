@@ -7,9 +7,9 @@ from typing import Any
 import gpuaas
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.protocol import Object
+from gpuaas.devices.names import EXECUTOR
 
 GPU = "nvidia.com/gpu"
-EXECUTOR = "gpuaas.dev/executor"  # label: who runs the pods of the node
 VERSION = f"v1.36.0+gpuaas-{gpuaas.__version__}"
 
 

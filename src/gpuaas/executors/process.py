@@ -18,7 +18,7 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, PODS, SECRETS
-from gpuaas.devices.fit import PROCESS_CLASS
+from gpuaas.devices.names import PROCESS_CLASS
 from gpuaas.executors import statuses
 from gpuaas.executors.environment import Missing, command_of, environment_of
 from gpuaas.executors.nodes import NodeSpec

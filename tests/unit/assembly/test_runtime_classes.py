@@ -11,7 +11,7 @@ from gpuaas.apiserver import write
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.apiserver.security.identity import User
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
-from gpuaas.assembly.runtime_classes import ROLE, furnish_process_class, install_runtime_classes
+from gpuaas.assembly.runtime_classes import ROLE, furnish_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Forbidden
@@ -43,7 +43,6 @@ def in_cluster(home: Path, test: Callable[[ClusterParts, LocalClient], Awaitable
         trust = Trust(home / "certificates", home / "users.json", clock)
         parts = await open_cluster("local", home / "store.db", trust, clock, SeededIds(), fsync=False)
         try:
-            install_runtime_classes(parts)
             client = LocalClient(parts.cluster, parts.access.system_user("test"), "test")
             await furnish_process_class(client)
             await test(parts, client)
