@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import zlib
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,9 +72,9 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         try:
-            wire = self._service.connect()
-            while True:
-                self._one(wire, f"crash-{self._index}-{self._chance.randrange(KEYS)}")
+            with closing(self._service.connect()) as wire:
+                while True:
+                    self._one(wire, f"crash-{self._index}-{self._chance.randrange(KEYS)}")
         except (Closed, OSError):
             return
 
@@ -125,15 +126,18 @@ class Watcher(threading.Thread):
                 time.sleep(0.02)  # the server is being started again
 
     def _follow(self) -> None:
-        self.wire = self._service.connect(60)
+        with closing(self._service.connect(60)) as self.wire:
+            self._read(self.wire)
+
+    def _read(self, wire: Wire) -> None:
         if not self.revision:
-            self._list(self.wire)
+            self._list(wire)
         query = f"?watch=true&labelSelector={_LABEL}&resourceVersion={self.revision}&allowWatchBookmarks=true"
-        self.wire.send(encoded("GET", _PATH + query, {"authorization": f"Bearer {self._service.token}"}))
-        if self.wire.read(whole=False).status != 200:
+        wire.send(encoded("GET", _PATH + query, {"authorization": f"Bearer {self._service.token}"}))
+        if wire.read(whole=False).status != 200:
             raise Closed("no watch")
         left = b""
-        while chunk := self.wire.chunk():
+        while chunk := wire.chunk():
             *lines, left = (left + chunk).split(b"\n")
             for line in lines:
                 self._event(json.loads(line))
@@ -247,6 +251,7 @@ def crash_rounds(folder: Path, rounds: int, seed: int = 0) -> Outcome:
     finally:
         watcher.done = True
         service.stop()
+        watcher.join(30)
     return outcome
 
 

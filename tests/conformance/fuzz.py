@@ -77,6 +77,7 @@ class Fuzz:
                 self._one()
             self._clean_up()
             self.findings.memory.append(self.service.rss())
+        self._drop()
         return self.findings
 
     # One request.

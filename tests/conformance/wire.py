@@ -42,7 +42,11 @@ class Wire:
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None, timeout: float = 20.0) -> None:
         plain = socket.create_connection((host, port), timeout)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket: socket.socket = tls.wrap_socket(plain, server_hostname=host) if tls else plain
+        try:
+            self._socket: socket.socket = tls.wrap_socket(plain, server_hostname=host) if tls else plain
+        except OSError:
+            plain.close()
+            raise
         self._left = b""
 
     def send(self, data: bytes) -> None:
