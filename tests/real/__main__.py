@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--real", type=Path, metavar="KUBECONFIG", help="use a running real server")
     diff.add_argument("--ours", type=Path, metavar="KUBECONFIG", help="use a running server of ours")
     diff.add_argument("--first", action="store_true", help="show only the first difference of each case")
+    diff.add_argument("--stale", action="store_true", help="name the listed differences that did not show")
     diff.set_defaults(command=_diff)
 
     differences = commands.add_parser("differences", help="print the listed differences as a page")
@@ -128,9 +129,9 @@ def _diff(arguments: argparse.Namespace) -> int:
         for found in differential.compare(cases, (left, right), judge):
             for difference in found[:1] if arguments.first else found:
                 print(render(difference), end="\n\n", flush=True)
-    if not arguments.only and arguments.kind == "both":
+    if arguments.stale:
         for entry in judge.stale:
-            print(f"listed, and no longer seen: {entry.step} ({entry.title})")
+            print(f"listed and not seen: {entry.step} ({entry.title})")
     failed = {difference.case for difference in judge.unlisted}
     print(f"{len(cases)} cases, {judge.steps} steps: {len(judge.unlisted)} unlisted differences in {len(failed)} cases")
     return 1 if judge.unlisted else 0

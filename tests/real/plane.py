@@ -193,6 +193,7 @@ class RealControlPlane:
             root_ca_file=authority.file,
             # No kubelet says that a node of a test is well, and nobody shall call it lost meanwhile.
             node_monitor_grace_period="1h",
+            node_startup_grace_period="1h",
             # Namespaces are emptied and garbage is collected while a test waits.
             concurrent_namespace_syncs=10,
             kube_api_qps=500,
