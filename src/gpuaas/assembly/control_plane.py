@@ -22,6 +22,7 @@ from gpuaas.assembly import allocator
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home, Running
+from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.ids import SystemIds
@@ -85,6 +86,8 @@ class ControlPlane:
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)
+        if self.settings.fleet is None:
+            await self._furnish_machine(self.clusters[self.settings.clusters[0]])
         self.server = Server(
             {name: parts.cluster for name, parts in self.clusters.items()},
             {name: parts.access for name, parts in self.clusters.items()},
@@ -104,6 +107,13 @@ class ControlPlane:
         self._stack.callback(self.home.withdraw)
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
+
+    async def _furnish_machine(self, parts: ClusterParts) -> None:
+        """Whoever is told that it is ready finds a queue; only the first start pays for it."""
+        if not has_process_class(parts.cluster):
+            from gpuaas.assembly.nodes import furnish_machine
+
+            await furnish_machine(parts)
 
     async def _listen(self) -> Listener:
         host = self.settings.host

@@ -36,5 +36,6 @@ async def run_crew(
     made += executors(parts, deps, fleet, home)
     controllers = Controllers(deps, made)
     await controllers.start()
-    await furnish(parts, deps, fleet, here=home is not None)
+    if fleet is not None:
+        await furnish(parts, client, fleet)
     return controllers

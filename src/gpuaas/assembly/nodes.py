@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
-from gpuaas.assembly.runtime_classes import furnish_process_class, withdraw_process_class
+from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
@@ -54,14 +55,26 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controlle
     return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder)]
 
 
-async def furnish(parts: ClusterParts, deps: Deps, fleet: Fleet | None, *, here: bool) -> None:
-    """Make the objects a cluster begins with, where they are missing; what people changed stays changed."""
-    if fleet is not None:
-        await withdraw_process_class(deps.client)
-        await _make_all(parts, deps, fleet.objects)
-    elif here:
-        await furnish_process_class(deps.client)
-        await _make_all(parts, deps, _machine_queue())
+async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
+    """Make the objects a fleet begins with, where they are missing; what people changed stays changed."""
+    await withdraw_process_class(client)
+    await _make_all(parts, client, fleet.objects)
+
+
+async def furnish_machine(parts: ClusterParts) -> None:
+    """What this machine needs to run what is submitted: once, and never again what people took away since."""
+    if has_process_class(parts.cluster):
+        return
+    client = LocalClient(parts.cluster, parts.access.system_user("bootstrap"), "gpuaas")
+    await _make_all(parts, client, [*_machine_queue(), _machine(parts.cluster.clock.now())])
+    await furnish_process_class(client)
+
+
+def _machine(now: float) -> Mapping[str, Any]:
+    from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.nodes import node_object
+
+    return node_object(this_machine(), now)
 
 
 def _machine_queue() -> list[Mapping[str, Any]]:
@@ -93,15 +106,16 @@ def _machine_queue() -> list[Mapping[str, Any]]:
     ]
 
 
-async def _make_all(parts: ClusterParts, deps: Deps, objects: Sequence[Mapping[str, Any]]) -> None:
-    served = {(one.resource.group, one.resource.kind): one.resource for one in await deps.discovery.resources()}
+async def _make_all(parts: ClusterParts, client: Client, objects: Sequence[Mapping[str, Any]]) -> None:
+    found = await LocalDiscovery(parts.cluster).resources()
+    served = {(one.resource.group, one.resource.kind): one.resource for one in found}
     for obj in objects:
         group, _, version = obj.get("apiVersion", "").rpartition("/")
         known = served.get((group, obj["kind"]))
         if known is None:
             _log.warning("cluster %s has no kind %s %s", parts.cluster.name, obj.get("apiVersion"), obj["kind"])
             continue
-        await _make(deps.client, Resource(group, version, known.plural, known.namespaced, known.kind), obj)
+        await _make(client, Resource(group, version, known.plural, known.namespaced, known.kind), obj)
 
 
 async def _make(client: Client, resource: Resource, obj: Mapping[str, Any]) -> None:

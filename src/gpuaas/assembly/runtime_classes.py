@@ -87,6 +87,10 @@ async def furnish_process_class(client: Client) -> None:
             continue
 
 
+def has_process_class(cluster: Cluster) -> bool:
+    return cluster.store.get(f"{_GROUP}/runtimeclasses//{PROCESS_CLASS}") is not None
+
+
 async def withdraw_process_class(client: Client) -> None:
     """Where no node runs processes, nobody should be offered to."""
     try:
