@@ -34,7 +34,7 @@ class JobController(Controller):
     """Subclasses name the integration they run."""
 
     integration: Integration
-    workers = 8
+    workers = 32  # each waits for its writes; the more wait together, the more the store writes at once
 
     def __init__(self, deps: Deps, config: JobsConfig | None = None) -> None:
         super().__init__(deps)
