@@ -14,13 +14,14 @@ from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
-from gpuaas.admission.why_evidence import flavor_lines, mismatched, no_node_has, quota_lines, sentence
+from gpuaas.admission.why_evidence import flavor_lines, mismatched, no_node_has, quota_lines, sentence, uncovered
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
 
 View = Mapping[str, Any]
 _MOST_WAYS = 3
+_COMPLAINTS = ("affinity/selector", "untolerated taint", "Insufficient", "runtime class gpuaas-process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,9 @@ def _placing(stuck: tuple[str, ...]) -> Iterator[str]:
         yield "put the toleration for the taint into the flavor, so that every job gets it"
     if "Insufficient" in words:
         yield "add a node that the flavor selects, or free one: its quota is larger than what the nodes have"
-    if not any(known in words for known in ("affinity/selector", "untolerated taint", "Insufficient")):
+    if "runtime class gpuaas-process" in words:
+        yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images"
+    if not any(known in words for known in _COMPLAINTS):
         yield "see what the scheduler says: kubectl describe pod"
 
 
@@ -167,7 +170,8 @@ def _stuck_pods(picture: Picture, workload: View) -> Iterator[str]:
         for condition in (pod.get("status") or {}).get("conditions") or ():
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 said = str(condition.get("message") or condition.get("reason", ""))
-                yield f"pod {pod['metadata']['name']}: {said.partition(' preemption: ')[0]}"
+                brief = said.partition(" preemption: ")[0].removesuffix(" no new claims to deallocate,")
+                yield f"pod {pod['metadata']['name']}: {brief}"
 
 
 def _once(lines: tuple[str, ...]) -> Iterator[str]:
@@ -281,6 +285,9 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
     ways = tuple(remedy.words for remedy in found.remedies if remedy.kind != "Nothing")[:_MOST_WAYS]
     queue = found.cluster_queue or ""
+    if uncovered(found):
+        covered = sorted({each.resource for each in found.numbers})
+        ways = (f"ask only for what the queue has: {', '.join(covered)}",) if covered else ()
     if flavors := mismatched(found):
         reason = Token.NO_MATCHING_FLAVOR.value
         ways = (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)

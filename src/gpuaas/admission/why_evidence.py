@@ -5,6 +5,7 @@ Pure words from the engine's explanation and from the nodes; which answer is giv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from gpuaas.engine.reasons import Token
 
 View = Mapping[str, Any]
 _MOST_LINES = 8
+_UNCOVERED = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
 
 def sentence(found: Explanation) -> str:
@@ -42,7 +44,15 @@ def mismatched(found: Explanation) -> list[str]:
     return sorted(enough) if all(each.capacity == 0 for each in usable) else []
 
 
+def uncovered(found: Explanation) -> str:
+    """A resource the queue has no quota for at all; upstream says so in one of its sentences only."""
+    said = _UNCOVERED.search(found.message or "")
+    return said[1] if said else ""
+
+
 def _never(found: Explanation) -> str:
+    if resource := uncovered(found):
+        return f"it asks for {resource}, and ClusterQueue {found.cluster_queue} has no quota for that at all"
     queue, enough = found.cluster_queue, mismatched(found)
     impossible = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
     if enough:
@@ -73,8 +83,8 @@ def quota_lines(found: Explanation) -> Iterator[str]:
     if found.position is not None:
         before = f", {found.position} before it" if found.position else ", nobody before it"
         yield f"position {found.position + 1} in ClusterQueue {found.cluster_queue}{before}"
-    if found.token is Token.BEHIND_OTHERS:
-        return  # it fits: figures would only confuse
+    if found.token is Token.BEHIND_OTHERS or uncovered(found):
+        return  # figures would only confuse
     suitable = [each for each in _together(found) if each.capacity] or _together(found)
     short = [each for each in suitable if each.missing > 0]
     for numbers in (short or suitable)[:_MOST_LINES]:

@@ -17,7 +17,7 @@ NOW = 1_794_744_000_000
 def workload(
     name: str = "mine", gpus: int = 2, queue: str = "lq", *, selector: Object | None = None, **more: Any
 ) -> Object:
-    containers = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}]
+    containers = [{"name": "main", "resources": {"requests": {more.pop("resource", "nvidia.com/gpu"): str(gpus)}}}]
     pod: Object = {"containers": containers, **({"nodeSelector": selector} if selector else {})}
     sets = [{"name": each, "count": 1, "template": {"spec": pod}} for each in more.pop("sets", ("main",))]
     return {
@@ -106,6 +106,13 @@ CASES: list[tuple[str, Answer, str, str, str]] = [
         "NoMatchingFlavor",
         "no flavor of ClusterQueue cq suits its pods: h200, l4 have quota, but do not match",
         "flavor l4 doesn't match node affinity",
+    ),
+    (
+        "its queue has no quota for what it asks",
+        ask(workload(resource="amd.com/gpu")),
+        "NoMatchingFlavor",
+        "it asks for amd.com/gpu, and ClusterQueue cq has no quota for that at all",
+        "",
     ),
     (
         "it fits, behind others",
