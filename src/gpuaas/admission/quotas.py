@@ -91,6 +91,11 @@ def local_queue(obj: Object) -> LocalQueue:
     )
 
 
+def cluster_queue_named(local_queue: Mapping[str, Any]) -> str:
+    """The ClusterQueue a LocalQueue leads to; "" where it does not say."""
+    return str((local_queue.get("spec") or {}).get("clusterQueue", ""))
+
+
 def namespace(obj: Object) -> Namespace:
     metadata = obj["metadata"]
     return Namespace(metadata["name"], tuple(sorted((metadata.get("labels") or {}).items())))

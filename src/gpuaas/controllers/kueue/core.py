@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
+from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.visibility import pending_entry
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -141,9 +142,9 @@ class KueueCore(Controller):
         local = self._local_queues.get(namespace, name)
         if local is None:
             return f"LocalQueue {name} doesn't exist"
-        if (local["spec"].get("stopPolicy") or "None") != "None":
+        if ((local.get("spec") or {}).get("stopPolicy") or "None") != "None":
             return f"LocalQueue {name} is inactive"
-        cluster = local["spec"]["clusterQueue"]
+        cluster = cluster_queue_named(local)
         if self._cluster_queues.get("", cluster) is None:
             return f"ClusterQueue {cluster} doesn't exist"
         queue = self.engine.forest.queues.get(cluster)
@@ -156,7 +157,7 @@ class KueueCore(Controller):
         queue_name = spec.get("queueName", "")
         local = self._local_queues.get(meta["namespace"], queue_name)
         given = status.get("admission")
-        name = given["clusterQueue"] if given else (local["spec"]["clusterQueue"] if local else None)
+        name = given["clusterQueue"] if given else (cluster_queue_named(local) if local else None)
         queue = self.engine.forest.queues.get(name) if name else None
         assigned = frozenset(
             flavor
@@ -203,7 +204,7 @@ class KueueCore(Controller):
 
     def cluster_queue_of(self, namespace: str, local_queue: str) -> str | None:
         found = self._local_queues.get(namespace, local_queue)
-        return None if found is None else str(found["spec"]["clusterQueue"])
+        return None if found is None else cluster_queue_named(found)
 
     def pending(self, cluster_queue: str) -> list[Object] | None:
         """The workloads that wait in a ClusterQueue, the next one first, as the visibility API shows them."""
@@ -232,7 +233,7 @@ class KueueCore(Controller):
         return [
             key
             for local in self._local_queues.all()
-            if local["spec"].get("clusterQueue") == name
+            if cluster_queue_named(local) == name
             for key in self._workloads_of_local_queue(local)
         ]
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.tally import Share, Tally, cluster_queue_status, local_queue_status, share_of
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.kueue import (
@@ -49,7 +50,7 @@ class QueueStatuses(Controller):
         assert obj is not None
         meta = obj["metadata"]
         local = self._locals.get(meta["namespace"], (obj.get("spec") or {}).get("queueName", ""))
-        name = local["spec"]["clusterQueue"] if local is not None else ""
+        name = cluster_queue_named(local) if local is not None else ""
         for share in self._tally.put(f"{meta['namespace']}/{meta['name']}", share_of(new, name) if new else None):
             self._look_at(share)
 
@@ -64,7 +65,7 @@ class QueueStatuses(Controller):
     def _around_cluster_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
         name = obj["metadata"]["name"]
         things = [_thing(CLUSTER_QUEUES, obj)]
-        things += [_thing(LOCAL_QUEUES, each) for each in self._locals.all() if each["spec"]["clusterQueue"] == name]
+        things += [_thing(LOCAL_QUEUES, each) for each in self._locals.all() if cluster_queue_named(each) == name]
         if is_deleting(obj):  # what it held on to may be let go
             things += [_thing(RESOURCE_FLAVORS, each) for each in self._flavors.all() if is_deleting(each)]
             things += [_thing(ADMISSION_CHECKS, each) for each in self._checks.all() if is_deleting(each)]
@@ -75,7 +76,7 @@ class QueueStatuses(Controller):
         meta = obj["metadata"]
         for each in self._workloads.indexed("queue", f"{meta['namespace']}/{meta['name']}"):
             self._count(each, each)
-        return [_thing(LOCAL_QUEUES, obj), (CLUSTER_QUEUES, "", obj["spec"]["clusterQueue"])]
+        return [_thing(LOCAL_QUEUES, obj), (CLUSTER_QUEUES, "", cluster_queue_named(obj))]
 
     def _all_queues(self) -> list[Thing]:
         return [_thing(CLUSTER_QUEUES, each) for each in self._queues.all()]
@@ -98,7 +99,7 @@ class QueueStatuses(Controller):
                 resource, obj, cluster_queue_status(obj, self._tally.cluster_queues[name]), self._active(obj)
             )
         elif resource is LOCAL_QUEUES:
-            found = self._queues.get("", obj["spec"]["clusterQueue"])
+            found = self._queues.get("", cluster_queue_named(obj))
             totals = self._tally.local_queues[f"{namespace}/{name}"]
             await self._write(resource, obj, local_queue_status(found, totals), self._local_active(obj, found))
         return None

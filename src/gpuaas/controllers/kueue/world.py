@@ -89,7 +89,9 @@ class Mirror:
     def _cluster_queue(self, obj: Object) -> Any:
         value = quotas.cluster_queue(obj, {name: self._checks.get(name, {}) for name in _check_names(obj)})
         if obj["metadata"].get("deletionTimestamp") and value.stop is StopPolicy.NONE:
-            return quotas.cluster_queue({**obj, "spec": {**obj["spec"], "stopPolicy": "Hold"}}, self._checks)
+            return quotas.cluster_queue(
+                {**obj, "spec": {**(obj.get("spec") or {}), "stopPolicy": "Hold"}}, self._checks
+            )
         return value
 
     def workload(self, old: Object | None, new: Object | None) -> None:

@@ -251,3 +251,16 @@ async def test_nothing_is_admitted_twice_after_a_restart() -> None:
             await again.settle()
             admitted = [name for name in ("first", "second") if is_admitted(again, name)]
         assert admitted == ["first"]
+
+
+@scenario
+async def test_objects_without_a_spec_do_no_harm() -> None:
+    async with house(4) as world:
+        world.cluster.put(LOCAL_QUEUES, {"metadata": {"name": "empty", "namespace": "team"}})
+        world.cluster.put(CLUSTER_QUEUES, {"metadata": {"name": "empty"}})
+        world.cluster.put(RESOURCE_FLAVORS, {"metadata": {"name": "empty"}})
+        world.cluster.put(WORKLOADS, workload("lost", 1, queue="empty"))
+        world.cluster.put(WORKLOADS, workload("good", 1))
+        await world.settle()
+        assert is_admitted(world, "good")
+        assert condition(world, "lost", "QuotaReserved") == ("False", "Inadmissible", "ClusterQueue  doesn't exist")
