@@ -115,9 +115,9 @@ def _inactive(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     if (workload.get("spec") or {}).get("active", True):
         return None
     evicted = conditions.get("Evicted") or {}
-    name = workload["metadata"]["name"]
+    name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
     words = f"it was deactivated, and stays so until it is resumed: {_told(evicted.get('message') or 'by its user')}"
-    ways = (f"gpuaas resume workload {name}",)
+    ways = (f"gpuaas resume workload {name} -n {namespace}",)
     return Answer(_subject(workload), "Inactive", "Deactivated", words, tuple(_tried(workload)), ways)
 
 
@@ -221,10 +221,10 @@ def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, 
     for kind, queue in (("localqueue", local), ("clusterqueue", cluster)):
         stop = (queue.get("spec") or {}).get("stopPolicy") or "None"
         if stop != "None":
-            shown = queue["metadata"]["name"]
+            shown, at = queue["metadata"]["name"], f" -n {namespace}" if kind == "localqueue" else ""
             sentence = f"{kind} {shown} is stopped ({stop})"
             return Answer(
-                _subject(workload), "Pending", "QueueStopped", sentence, (), (f"gpuaas resume {kind} {shown}",)
+                _subject(workload), "Pending", "QueueStopped", sentence, (), (f"gpuaas resume {kind} {shown}{at}",)
             )
     active = next((c for c in (cluster.get("status") or {}).get("conditions") or () if c["type"] == "Active"), None)
     if active is not None and active["status"] == "False":

@@ -67,7 +67,7 @@ def _never(found: Explanation) -> str:
 def _waiting(found: Explanation, short: list[Numbers]) -> str:
     """Of each resource that is short, the flavor that lacks least."""
     least: dict[str, Numbers] = {}
-    for each in short:
+    for each in [each for each in short if each.capacity >= each.requested] or short:
         known = least.get(each.resource)
         if known is None or each.missing < known.missing:
             least[each.resource] = each

@@ -230,7 +230,8 @@ WAYS: list[tuple[str, Answer, str]] = [
     ("the nearest queue", ask(workload(queue="lqq")), "did you mean lq?"),
     ("the nearest ClusterQueue", ask(workload(), local={"clusterQueue": "cqq"}), "did you mean cq?"),
     ("resume the queue", ask(workload(), cluster={"stopPolicy": "Hold"}), "gpuaas resume clusterqueue cq"),
-    ("resume the workload", ask(workload(spec={"active": False})), "gpuaas resume workload job-mine"),
+    ("resume the LocalQueue", ask(workload(), local={"stopPolicy": "Hold"}), "gpuaas resume localqueue lq -n ns"),
+    ("resume the workload", ask(workload(spec={"active": False})), "gpuaas resume workload job-mine -n ns"),
     (
         "label the namespace",
         ask(workload(), cluster={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
