@@ -151,7 +151,12 @@ class JobSetController(Controller):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         job_set = self._sets.get(*key)
-        if job_set is None or is_deleting(job_set) or (job_set["spec"].get("managedBy") or _OURS) != _OURS:
+        if (
+            job_set is None
+            or not job_set.get("spec")
+            or is_deleting(job_set)
+            or (job_set["spec"].get("managedBy") or _OURS) != _OURS
+        ):
             return None
         owned = self._jobs.owned_by(uid_of(job_set))
         attempt = str(restarts_of(job_set))

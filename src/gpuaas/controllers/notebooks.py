@@ -122,7 +122,7 @@ class NotebookController(Controller):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         notebook = self._notebooks.get(*key)
-        if notebook is None or is_deleting(notebook):
+        if notebook is None or not notebook.get("spec") or is_deleting(notebook):
             return None
         await self._ensure_set(notebook)
         if self._services.get(*key) is None:

@@ -82,7 +82,7 @@ class RayJobController(Controller):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         job = self._jobs.get(*key)
-        if job is None or is_deleting(job) or (job["spec"].get("managedBy") or _OURS) != _OURS:
+        if job is None or not job.get("spec") or is_deleting(job) or (job["spec"].get("managedBy") or _OURS) != _OURS:
             return None
         status = dict(job.get("status") or {})
         if status.get("jobDeploymentStatus") in ENDED:

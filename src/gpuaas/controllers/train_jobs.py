@@ -119,7 +119,7 @@ class TrainJobController(Controller):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         job = self._jobs.get(*key)
-        if job is None or is_deleting(job) or (job["spec"].get("managedBy") or _OURS) != _OURS:
+        if job is None or not job.get("spec") or is_deleting(job) or (job["spec"].get("managedBy") or _OURS) != _OURS:
             return None
         job_set = self._sets.get(*key)
         if job_set is not None and uid_of(job) not in [one["uid"] for one in job_set["metadata"]["ownerReferences"]]:

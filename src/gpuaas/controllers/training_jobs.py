@@ -202,7 +202,7 @@ class TrainingController(Controller):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         job = self._jobs.get(*key)
-        if job is None or is_deleting(job) or has_ended(job) or _is_anothers(job):
+        if job is None or not job.get("spec") or is_deleting(job) or has_ended(job) or _is_anothers(job):
             return None
         if (job["spec"].get("runPolicy") or {}).get("suspend"):
             pods = [pod for pod in self._pods.owned_by(uid_of(job)) if not is_deleting(pod)]

@@ -98,7 +98,7 @@ class JobController(Controller):
                 await self.workloads.orphan(workload)
             return None
         held = self.held(key.namespace)
-        if held is None or not self.integration.handles(job):
+        if held is None or not job.get("spec") or not self.integration.handles(job):
             return None
         try:
             ancestor = KINDS.ancestor(job, self.find, without_queue=held)

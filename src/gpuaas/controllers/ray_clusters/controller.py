@@ -42,7 +42,12 @@ class RayClusterController(Controller):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         cluster = self._clusters.get(*key)
-        if cluster is None or is_deleting(cluster) or (cluster["spec"].get("managedBy") or _OURS) != _OURS:
+        if (
+            cluster is None
+            or not cluster.get("spec")
+            or is_deleting(cluster)
+            or (cluster["spec"].get("managedBy") or _OURS) != _OURS
+        ):
             return None
         failure: ApiError | None = None
         try:
