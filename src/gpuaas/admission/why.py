@@ -14,7 +14,15 @@ from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
-from gpuaas.admission.why_evidence import flavor_lines, mismatched, no_node_has, quota_lines, sentence, uncovered
+from gpuaas.admission.why_evidence import (
+    flavor_lines,
+    mismatched,
+    no_node_has,
+    quota_lines,
+    sentence,
+    uncovered,
+    ways_out,
+)
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
@@ -145,7 +153,7 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
 def _placing(stuck: tuple[str, ...]) -> Iterator[str]:
     """Ways out that answer to what the scheduler complained of."""
     words = " ".join(stuck)
-    if "affinity/selector" in words:
+    if "affinity/selector" in words and "Insufficient" not in words:
         yield "make the job's node selector and the flavor's node labels agree"
     if "untolerated taint" in words:
         yield "put the toleration for the taint into the flavor, so that every job gets it"
@@ -283,7 +291,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
-    ways = tuple(remedy.words for remedy in found.remedies if remedy.kind != "Nothing")[:_MOST_WAYS]
+    ways = tuple(ways_out(found))[:_MOST_WAYS]
     queue = found.cluster_queue or ""
     if uncovered(found):
         covered = sorted({each.resource for each in found.numbers})

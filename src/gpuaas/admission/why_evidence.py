@@ -22,11 +22,10 @@ _UNCOVERED = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
 def sentence(found: Explanation) -> str:
     """The one reason, short; upstream's whole message is in the workload's condition."""
-    short = [each for each in _together(found) if each.missing > 0]
     if found.token in (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR):
         return _never(found)
-    if found.token is Token.WAITING_FOR_QUOTA and short:
-        return _waiting(found, short)
+    if found.token is Token.WAITING_FOR_QUOTA and (best := lacking(found)) is not None:
+        return _waiting(found, best)
     if found.token is Token.BEHIND_OTHERS:
         others = "nobody" if not found.position else f"{found.position} other(s)"
         return f"it fits now: ClusterQueue {found.cluster_queue} looks at it next, with {others} before it"
@@ -64,19 +63,30 @@ def _never(found: Explanation) -> str:
     return f"it asks for {asked} {most.resource}; ClusterQueue {queue} can never give more than {limit} of one flavor"
 
 
-def _waiting(found: Explanation, short: list[Numbers]) -> str:
-    """Of each resource that is short, the flavor that lacks least."""
-    least: dict[str, Numbers] = {}
-    for each in [each for each in short if each.capacity >= each.requested] or short:
-        known = least.get(each.resource)
-        if known is None or each.missing < known.missing:
-            least[each.resource] = each
-    best = min(least.values(), key=lambda each: (each.resource in ("cpu", "memory"), each.resource))
+def _waiting(found: Explanation, best: Numbers) -> str:
     asked, free = text(best.resource, best.requested), text(best.resource, best.free)
     left = free if best.free else "none"
     return (
         f"it asks for {asked} {best.resource}, and {left} of ClusterQueue {found.cluster_queue}'s {best.flavor} is free"
     )
+
+
+def lacking(found: Explanation) -> Numbers | None:
+    """What is short: of flavors that could ever hold it the one that lacks least, GPUs before cpu and memory."""
+    short = [each for each in _together(found) if each.missing > 0]
+    possible = [each for each in short if each.capacity >= each.requested] or short
+    return min(possible, key=lambda each: (each.resource in ("cpu", "memory"), each.missing), default=None)
+
+
+def ways_out(found: Explanation) -> Iterator[str]:
+    """The engine's remedies; more quota only where the queue has some already."""
+    never = {each.flavor for each in found.numbers if each.requested > 0 and each.capacity == 0}
+    best = lacking(found)
+    for remedy in found.remedies:
+        if remedy.kind == "Quota" and best is not None and any(flavor in never for flavor, _, _ in remedy.amounts):
+            yield f"{text(best.resource, best.missing)} more {best.resource} in {best.flavor}"
+        elif remedy.kind != "Nothing":
+            yield remedy.words
 
 
 def quota_lines(found: Explanation) -> Iterator[str]:
