@@ -20,16 +20,17 @@ if TYPE_CHECKING:
     "-f", "--filename", "files", multiple=True, required=True, help="A file, a folder, or - for standard input."
 )
 @click.option("--dry-run", is_flag=True, help="Ask the server, change nothing.")
-@on_a_cluster()
+@on_a_cluster("json")
 def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
     """Make the cluster be as the manifests say."""
     objects = [obj for name in files for obj in read_manifests(name)]
     if not objects:
         raise click.ClickException("there is no object in what was given")
 
-    async def act(client: "HttpClient", namespace: str) -> None:
+    async def act(client: "HttpClient", namespace: str) -> "list[Object]":
         from gpuaas.client.protocol import PatchKind
 
+        made = []
         for obj in objects:
             resource = await resource_of(client, obj)
             meta = obj["metadata"]
@@ -38,7 +39,7 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
                 raise click.ClickException(
                     f"{obj['kind']} has only a generateName: apply needs a name (kubectl create does not)"
                 )
-            await client.patch(
+            applied = await client.patch(
                 resource,
                 meta["name"],
                 obj,
@@ -48,9 +49,14 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
                 force=True,
                 dry_run=dry_run,
             )
-            click.echo(f"{resource.kind.lower()}/{meta['name']} applied{' (dry run)' if dry_run else ''}")
+            made.append(applied)
+            if target.output == "text":
+                click.echo(f"{resource.kind.lower()}/{meta['name']} applied{' (dry run)' if dry_run else ''}")
+        return made
 
-    target.work(act)
+    made = target.work(act)
+    if target.output == "json":
+        print_json({"apiVersion": "v1", "kind": "List", "items": made})
 
 
 @click.command()
@@ -87,13 +93,13 @@ def get(target: Target, what: str, name: str, all_namespaces: bool, selector: st
 @click.argument("what")
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All of that kind in the namespace.")
-@on_a_cluster()
+@on_a_cluster("json")
 def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) -> None:
     """Delete objects: gpuaas delete job train."""
     if not names and not everything:
         raise click.UsageError("name what to delete, or say --all")
 
-    async def act(client: "HttpClient", namespace: str) -> None:
+    async def act(client: "HttpClient", namespace: str) -> list[str]:
         from gpuaas.client.protocol import Propagation
 
         resource = await find_resource(client, what)
@@ -101,9 +107,13 @@ def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) 
         chosen = names or tuple(each["metadata"]["name"] for each in (await client.list(resource, where)).items)
         for name in chosen:
             await client.delete(resource, name, where, propagation=Propagation.BACKGROUND)
-            click.echo(f"{resource.kind.lower()}/{name} deleted")
+            if target.output == "text":
+                click.echo(f"{resource.kind.lower()}/{name} deleted")
+        return [f"{resource.kind.lower()}/{name}" for name in chosen]
 
-    target.work(act)
+    deleted = target.work(act)
+    if target.output == "json":
+        print_json({"deleted": deleted})
 
 
 def read_manifests(name: str) -> "Iterator[Object]":
@@ -147,7 +157,15 @@ async def resource_of(client: "HttpClient", obj: "Object") -> "Resource":
 
     group, _, version = obj["apiVersion"].rpartition("/")
     path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    for each in (await _raw(client, path)).get("resources") or ():
+    from gpuaas.base.errors import ApiError
+
+    try:
+        served = (await _raw(client, path)).get("resources") or ()
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        served = ()
+    for each in served:
         if each["kind"] == obj["kind"] and "/" not in each["name"]:
             return Resource(group, version, each["name"], each["namespaced"], each["kind"])
     raise click.ClickException(f"the cluster knows no {obj['kind']} in {obj['apiVersion']}")
