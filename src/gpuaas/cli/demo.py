@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -201,10 +202,20 @@ def demo(name: str) -> None:
         except StepFailed as failure:
             raise click.ClickException(f"demo {name} failed: {failure}") from None
         finally:
-            subprocess.run([sys.executable, "-m", "gpuaas", "down"], env=environment, capture_output=True, check=False)
+            _take_down(Path(home), environment)
     click.echo(
         f"demo {name}: all {steps} steps happened, in {time.monotonic() - started:.1f} s; nothing is left behind"
     )
+
+
+def _take_down(home: Path, environment: dict[str, str]) -> None:
+    """Politely; and for good if it does not answer: a demo leaves nothing behind."""
+    from gpuaas.assembly.home import Home
+
+    running = Home(home).running()
+    done = subprocess.run([sys.executable, "-m", "gpuaas", "down"], env=environment, capture_output=True, check=False)
+    if done.returncode and running is not None:
+        os.kill(running.pid, signal.SIGKILL)
 
 
 async def _tell(kubeconfig: Path, folder: Path, tell: Callable[[Story], Awaitable[None]]) -> int:
