@@ -124,8 +124,8 @@ def audit(target: Target) -> None:
                 row["victim"],
                 row["preemptor"],
                 row["rule"],
-                f"{row['ranSeconds']}s",
-                f"{row['gpuMinutesLost']:.1f}",
+                "" if row["ranSeconds"] is None else f"{row['ranSeconds']}s",
+                "" if row["gpuMinutesLost"] is None else f"{row['gpuMinutesLost']:.1f}",
             )
             for row in rows
         ],
@@ -161,26 +161,40 @@ def _who(party: "Object") -> str:
 
 async def _from_conditions(client: "HttpClient") -> list[dict[str, Any]]:
     """A cluster without our ledger: what the workloads' own conditions still hold."""
-    from gpuaas.admission.life import conditions_of
     from gpuaas.client.kueue import WORKLOADS
 
+    click.echo("this cluster keeps no ledger: the last preemption of each workload that is still there", err=True)
+    return preempted((await client.list(WORKLOADS)).items)
+
+
+def preempted(workloads: list["Object"]) -> list[dict[str, Any]]:
+    from gpuaas.admission.life import conditions_of
+
+    names = {each["metadata"]["uid"]: _full(each) for each in workloads}
     rows = []
-    for workload in (await client.list(WORKLOADS)).items:
+    for workload in workloads:
         found = conditions_of(workload).get("Preempted")
-        if found is not None and found.get("status") == "True":
-            meta = workload["metadata"]
-            rows.append(
-                {
-                    "at": found["lastTransitionTime"],
-                    "victim": f"{meta['namespace']}/{meta['name']}",
-                    "preemptor": found["message"].partition("(UID: ")[2].partition(",")[0],
-                    "rule": found["reason"],
-                    "ranSeconds": 0,
-                    "gpuMinutesLost": 0.0,
-                    "message": found["message"],
-                }
-            )
+        if found is None or found.get("status") != "True":
+            continue
+        uid = found["message"].partition("(UID: ")[2].partition(",")[0].rstrip(")")
+        rows.append(
+            {
+                "at": found["lastTransitionTime"],
+                "victim": _full(workload),
+                "preemptor": names.get(uid, uid),
+                "rule": found["reason"],
+                "ranSeconds": None,
+                "gpuMinutesLost": None,
+                "message": found["message"],
+            }
+        )
     return sorted(rows, key=lambda row: str(row["at"]))
+
+
+def _full(workload: "Object") -> str:
+    from gpuaas.admission.picture import owner_of
+
+    return f"{workload['metadata']['namespace']}/{'/'.join(owner_of(workload))}".lower()
 
 
 _KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])

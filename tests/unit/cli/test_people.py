@@ -13,6 +13,7 @@ from gpuaas.cli.context import table_lines
 from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import read_manifests
+from gpuaas.cli.queues import preempted
 from gpuaas.cli.run import _product, job_for, parse_gpus
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
@@ -130,6 +131,25 @@ def test_a_job_is_found_by_what_people_call_it(asked: str, found: str | None) ->
     ]
     seen = named(there, asked)
     assert (seen["metadata"]["name"] if seen else None) == found
+
+
+def test_without_a_ledger_the_conditions_tell_who_made_room_for_whom() -> None:
+    def seen(name: str, *conditions: dict[str, str]) -> dict[str, Any]:
+        made = workload(f"job-{name}-1", "Job", name)
+        made["metadata"] |= {"uid": f"uid-{name}", "namespace": "ns"}
+        return {**made, "status": {"conditions": list(conditions)}}
+
+    why = "Preempted to accommodate a workload (UID: uid-high, JobUID: j) due to prioritization in the ClusterQueue"
+    said = {
+        "type": "Preempted",
+        "status": "True",
+        "reason": "InClusterQueue",
+        "message": why,
+        "lastTransitionTime": "t",
+    }
+    (row,) = preempted([seen("low", said), seen("high"), seen("back", {**said, "status": "False"})])
+    assert (row["victim"], row["preemptor"], row["rule"]) == ("ns/job/low", "ns/job/high", "InClusterQueue")
+    assert row["gpuMinutesLost"] is None, "nobody knows"
 
 
 def test_manifests_are_read_from_folders_lists_and_many_documents(tmp_path: Path) -> None:
