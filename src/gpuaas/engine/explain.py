@@ -254,8 +254,10 @@ def _room(item: Item, queue: Queue, grounds: Grounds) -> dict[int, int]:
     return room
 
 
-def _lacking(wanted: dict[int, int], queue: Queue) -> int:
-    return sum(max(0, amount - max(0, queue.available(fr))) for fr, amount in wanted.items())
+def _lacking(wanted: dict[int, int], queue: Queue) -> tuple[int, int]:
+    """First what no departure could ever give, then what is missing now."""
+    never = sum(max(0, amount - queue.potential.get(fr, 0)) for fr, amount in wanted.items())
+    return never, sum(max(0, amount - max(0, queue.available(fr))) for fr, amount in wanted.items())
 
 
 def _departures(

@@ -25,6 +25,7 @@ from gpuaas.runtime.writes import write_status
 
 _log = logging.getLogger(__name__)
 _EVENT_LIMIT = 1024
+_ATTEMPTS = 8  # at a write others write as well
 _TRIES = 50
 
 
@@ -92,7 +93,12 @@ class Scheduler:
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
+        task.add_done_callback(self._written)
+
+    def _written(self, task: "asyncio.Task[None]") -> None:
+        self._writes.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a decision was not carried out", exc_info=task.exception())
 
     async def _admit(self, admitted: Admitted) -> None:
         obj = self._find(admitted.key)
@@ -112,7 +118,8 @@ class Scheduler:
         except NotFound:
             self._mirror.failed(admitted.key, None)
             return
-        except Conflict:
+        except ApiError as error:
+            _log.warning("admission of %s: %s", admitted.key, error)
             self._mirror.failed(admitted.key, self._find(admitted.key))
             return
         self._mirror.wrote(admitted.key)
@@ -165,13 +172,15 @@ class Scheduler:
     async def _pass(self, passed: Passed) -> None:
         obj = self._find(passed.key)
         try:
-            while obj is not None and self._waits_unsaid(obj, passed):
+            for _ in range(_ATTEMPTS):
+                if obj is None or not self._waits_unsaid(obj, passed):
+                    return
                 life = with_pending(obj, passed.message, self._millis())
                 try:
                     await write_status(self._client, WORKLOADS, obj, status_with(obj, life))
                 except Conflict:
                     # Somebody wrote in between, perhaps its admission: look again before saying anything.
-                    obj = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
+                    obj = await self._newest(obj)
                     continue
                 self._event(obj, WARNING, "Pending", passed.message)
                 return
@@ -186,17 +195,24 @@ class Scheduler:
         return (found.get("reason"), found.get("message")) != ("Pending", passed.message)
 
     async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
-        """Takes the step; once more, from what is there then, if somebody else wrote in between."""
-        life = step(obj)
-        try:
-            await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
-        except Conflict:
-            newer = await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
-            if newer["metadata"]["uid"] != obj["metadata"]["uid"]:
-                raise
-            life = step(newer)
-            await write_status(self._client, WORKLOADS, newer, status_with(newer, life, given))
-        return life
+        """Takes the step; again, from what is there then, if somebody else wrote in between."""
+        for _ in range(_ATTEMPTS):
+            life = step(obj)
+            try:
+                await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
+            except Conflict:
+                newest = await self._newest(obj)
+                if newest["metadata"]["uid"] != obj["metadata"]["uid"]:
+                    raise
+                obj = newest
+                continue
+            return life
+        raise Conflict(WORKLOADS.group, WORKLOADS.plural, obj["metadata"]["name"], "others write it all the time")
+
+    async def _newest(self, obj: Object) -> Object:
+        """What is there now. Others get a turn first: in process nothing else would let them."""
+        await asyncio.sleep(0)
+        return await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
 
     def _find(self, key: str) -> Object | None:
         namespace, _, name = key.partition("/")
