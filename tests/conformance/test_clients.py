@@ -58,6 +58,10 @@ def cluster_queue(name: str) -> dict[str, Any]:
     }
 
 
+def names(objects: list[dict[str, Any]]) -> list[str]:
+    return [each["metadata"]["name"] for each in objects]
+
+
 class TestKubernetes:
     """The official client."""
 
@@ -130,7 +134,9 @@ class TestKubernetes:
         assert patched["spec"]["cohortName"] == "team"
         custom.delete_cluster_custom_object(**QUEUES, plural="clusterqueues", name="official")
         eventually(
-            lambda: not custom.list_cluster_custom_object(**QUEUES, plural="clusterqueues")["items"],
+            lambda: (
+                "official" not in names(custom.list_cluster_custom_object(**QUEUES, plural="clusterqueues")["items"])
+            ),
             "it is still there",
         )
 
@@ -259,7 +265,7 @@ class TestLightkube:
         patched = client.patch(queues, "light", {"spec": {"cohortName": "team"}}, patch_type=PatchType.MERGE)
         assert patched.spec["cohortName"] == "team"
         client.delete(queues, "light")
-        eventually(lambda: not list(client.list(queues)), "it is still there")
+        eventually(lambda: all(each.metadata.name != "light" for each in client.list(queues)), "it is still there")
 
 
 OPERATOR = """
