@@ -25,6 +25,8 @@ from gpuaas.runtime.writes import write_status
 
 _log = logging.getLogger(__name__)
 _EVENT_LIMIT = 1024
+_QUIET_CYCLES = 4
+_LOOK_AGAIN = 0.02  # seconds
 _ATTEMPTS = 8  # at a write others write as well
 _TRIES = 50
 
@@ -69,12 +71,16 @@ class Scheduler:
         waiter.cancel()
 
     def settle(self) -> None:
-        """Cycles until one decides nothing new; each plan is written beside."""
+        """Cycles until nothing is left to decide. A few in a row that change nothing are enough for now, not for ever:
+        a head that was passed over may hide the next one, and one that waits for its victims is looked at again."""
         engine = self._mirror.engine
+        quiet = 0
         while engine.unsettled():
             plan = engine.cycle(self._millis())
             self._carry_out(plan)
-            if not plan.changed:
+            quiet = 0 if plan.changed else quiet + 1
+            if quiet == _QUIET_CYCLES:
+                asyncio.get_running_loop().call_later(_LOOK_AGAIN, self.wake)
                 return
 
     def _carry_out(self, plan: Plan) -> None:
