@@ -76,16 +76,17 @@ class RealControlPlane:
     scheduler: bool = False
     url: str = field(default="", init=False)
     tokens: dict[str, str] = field(default_factory=dict, init=False)
-    _home: Path = field(default_factory=Path, init=False)
+    home: Path = field(default_factory=Path, init=False)
+    authority: Authority = field(init=False)
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict, init=False)
 
     @property
     def kubeconfig(self) -> Path:
-        return self._home / "kubeconfig"
+        return self.home / "kubeconfig"
 
     @property
     def certificate_authority(self) -> Path:
-        return self._home / "pki" / "ca.crt"
+        return self.home / "pki" / "ca.crt"
 
     @property
     def token(self) -> str:
@@ -101,8 +102,8 @@ class RealControlPlane:
         self.stop()
 
     def start(self) -> None:
-        self._home = self.folder or Path(tempfile.mkdtemp(prefix="gpuaas-real-"))
-        self._home.mkdir(parents=True, exist_ok=True)
+        self.home = self.folder or Path(tempfile.mkdtemp(prefix="gpuaas-real-"))
+        self.home.mkdir(parents=True, exist_ok=True)
         try:
             self._start_all()
         except BaseException:
@@ -115,31 +116,30 @@ class RealControlPlane:
             process.kill()
             process.wait()
         self._processes.clear()
+        (self.home / "running.json").unlink(missing_ok=True)
         if self.folder is None and not keep_folder:
-            shutil.rmtree(self._home, ignore_errors=True)
+            shutil.rmtree(self.home, ignore_errors=True)
 
     def _start_all(self) -> None:
-        authority = Authority.make(self._home / "pki")
+        self.authority = Authority.make(self.home / "pki")
         self.tokens = {user: secrets.token_hex(16) for user in USERS}
         etcd = self._start_etcd()
         self.url = f"https://127.0.0.1:{free_port()}"
         self._write_kubeconfig()
-        service_account_key = authority.service_account_key()
-        self._start_apiserver(etcd, authority, service_account_key)
+        service_account_key = self.authority.service_account_key()
+        self._start_apiserver(etcd, service_account_key)
         self._wait_ready()
         if self.controllers:
-            self._start_controllers(authority, service_account_key)
+            self._start_controllers(service_account_key)
         if self.scheduler:
-            self._spawn("kube-scheduler", kubeconfig=self.kubeconfig, leader_elect="false", secure_port=free_port())
-        pids = {name: process.pid for name, process in self._processes.items()}
-        (self._home / "running.json").write_text(json.dumps({"url": self.url, "pids": pids}))
+            self.spawn("kube-scheduler", kubeconfig=self.kubeconfig, leader_elect="false", secure_port=free_port())
 
     def _start_etcd(self) -> str:
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        self._spawn(
+        self.spawn(
             "etcd",
             "--unsafe-no-fsync",
-            data_dir=self._home / "etcd",
+            data_dir=self.home / "etcd",
             listen_client_urls=client,
             advertise_client_urls=client,
             listen_peer_urls=peer,
@@ -149,15 +149,15 @@ class RealControlPlane:
         )
         return client
 
-    def _start_apiserver(self, etcd: str, authority: Authority, service_account_key: Path) -> None:
-        certificate, key = authority.issue("apiserver", "kube-apiserver")
+    def _start_apiserver(self, etcd: str, service_account_key: Path) -> None:
+        certificate, key = self.authority.issue("apiserver", "kube-apiserver")
         rows = [f'{self.tokens[user]},{user},{user},"{",".join(groups)}"\n' for user, groups in USERS.items()]
-        token_file = self._home / "tokens.csv"
+        token_file = self.home / "tokens.csv"
         token_file.touch(mode=0o600)
         token_file.write_text("".join(rows))
         # Without the controller manager nobody makes service accounts, and every pod would be refused.
         admission = {} if self.controllers else {"disable_admission_plugins": "ServiceAccount"}
-        self._spawn(
+        self.spawn(
             "kube-apiserver",
             etcd_servers=etcd,
             bind_address="127.0.0.1",
@@ -166,8 +166,8 @@ class RealControlPlane:
             secure_port=self.url.rpartition(":")[2],
             tls_cert_file=certificate,
             tls_private_key_file=key,
-            client_ca_file=authority.file,
-            requestheader_client_ca_file=authority.file,
+            client_ca_file=self.authority.file,
+            requestheader_client_ca_file=self.authority.file,
             requestheader_allowed_names="front-proxy",
             requestheader_username_headers="X-Remote-User",
             requestheader_group_headers="X-Remote-Group",
@@ -179,18 +179,19 @@ class RealControlPlane:
             service_account_issuer="https://kubernetes.default.svc.cluster.local",
             service_cluster_ip_range="10.96.0.0/16",
             enable_priority_and_fairness="false",
+            kubelet_preferred_address_types="InternalIP",
             **admission,
         )
 
-    def _start_controllers(self, authority: Authority, service_account_key: Path) -> None:
-        self._spawn(
+    def _start_controllers(self, service_account_key: Path) -> None:
+        self.spawn(
             "kube-controller-manager",
             kubeconfig=self.kubeconfig,
             controllers=",".join(self.controllers),
             leader_elect="false",
             secure_port=free_port(),
             service_account_private_key_file=service_account_key,
-            root_ca_file=authority.file,
+            root_ca_file=self.authority.file,
             # No kubelet says that a node of a test is well, and nobody shall call it lost meanwhile.
             node_monitor_grace_period="1h",
             node_startup_grace_period="1h",
@@ -199,15 +200,18 @@ class RealControlPlane:
             kube_api_qps=500,
             kube_api_burst=1000,
         )
-        self._wait_for("/api/v1/namespaces/default/serviceaccounts/default")
-        self._wait_for("/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
+        self.wait_for("/api/v1/namespaces/default/serviceaccounts/default")
+        self.wait_for("/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
 
-    def _spawn(self, name: str, *switches: str, **options: object) -> None:
+    def spawn(self, name: str, *switches: str, **options: object) -> None:
+        """Start one more program of the cluster; it ends with the plane."""
         flags = [f"--{option.replace('_', '-')}={value}" for option, value in options.items()]
-        with (self._home / f"{name}.log").open("ab") as log:
+        with (self.home / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
-                [binary(name), *switches, *flags], stdout=log, stderr=log, cwd=self._home, start_new_session=True
+                [binary(name), *switches, *flags], stdout=log, stderr=log, cwd=self.home, start_new_session=True
             )
+        pids = {started: process.pid for started, process in self._processes.items()}
+        (self.home / "running.json").write_text(json.dumps({"url": self.url, "pids": pids}))
 
     def _write_kubeconfig(self) -> None:
         cluster = {"server": self.url, "certificate-authority": str(self.certificate_authority)}
@@ -223,23 +227,24 @@ class RealControlPlane:
         self.kubeconfig.write_text(yaml.safe_dump(config))
 
     def _wait_ready(self) -> None:
-        self._wait_for("/readyz")
+        self.wait_for("/readyz")
 
-    def _wait_for(self, path: str) -> None:
+    def wait_for(self, path: str, url: str = "") -> None:
+        """Until the path is answered well, by the API server or by another program at `url`."""
         context = ssl.create_default_context(cafile=str(self.certificate_authority))
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
+        request = urllib.request.Request((url or self.url) + path, headers={"Authorization": f"Bearer {self.token}"})
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             self._fail_if_ended()
             with contextlib.suppress(OSError), urllib.request.urlopen(request, context=context, timeout=5):
                 return
             time.sleep(0.05)
-        raise PlaneFailed(f"{path} did not answer in {START_SECONDS:.0f} s; logs in {self._home}")
+        raise PlaneFailed(f"{path} did not answer in {START_SECONDS:.0f} s; logs in {self.home}")
 
     def _fail_if_ended(self) -> None:
         for name, process in self._processes.items():
             if process.poll() is not None:
-                log = (self._home / f"{name}.log").read_text(errors="replace")[-2000:]
+                log = (self.home / f"{name}.log").read_text(errors="replace")[-2000:]
                 raise PlaneFailed(f"{name} ended with {process.returncode}; the end of its log:\n{log}")
 
 

@@ -7,181 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from gpuaas.client.http import HttpClient
-    from gpuaas.client.protocol import Object
-
-_PATIENCE = 10.0
-
-
-class StepFailed(Exception):
-    """A step did not happen; the message says what was seen instead."""
-
-
-class Story:
-    """A running control plane, and the means to tell and check."""
-
-    def __init__(self, client: "HttpClient", folder: Path) -> None:
-        self.client = client
-        self.folder = folder
-        self.steps = 0
-
-    async def apply(self, name: str) -> None:
-        from gpuaas.cli.objects import read_manifests, resource_of
-        from gpuaas.client.protocol import PatchKind
-
-        click.echo(f"$ kubectl apply -f {name}")
-        for obj in read_manifests(str(self.folder / name)):
-            resource = await resource_of(self.client, obj)
-            meta = obj["metadata"]
-            await self.client.patch(
-                resource,
-                meta["name"],
-                obj,
-                meta.get("namespace", ""),
-                kind=PatchKind.APPLY,
-                field_manager="demo",
-                force=True,
-            )
-
-    async def see(self, what: str, check: Callable[[], Awaitable[str]]) -> str:
-        """Waits until `check` has something to say; that is the evidence."""
-        started = time.monotonic()
-        while time.monotonic() - started < _PATIENCE:
-            said = await check()
-            if said:
-                self.steps += 1
-                took = (time.monotonic() - started) * 1000
-                click.echo(f"  ✔ {what}: {said} ({took:.0f} ms)")
-                return said
-            await asyncio.sleep(0.02)
-        raise StepFailed(f"{what}: not seen within {_PATIENCE:.0f} s")
-
-    async def workload(self, namespace: str, owner: str) -> "Object | None":
-        from gpuaas.admission.picture import owner_of
-        from gpuaas.client.kueue import WORKLOADS
-
-        for each in (await self.client.list(WORKLOADS, namespace)).items:
-            if owner_of(each)[1] == owner:
-                return each
-        return None
-
-    def condition(self, namespace: str, owner: str, kind: str, status: str = "True") -> Callable[[], Awaitable[str]]:
-        async def check() -> str:
-            from gpuaas.admission.life import conditions_of
-
-            workload = await self.workload(namespace, owner)
-            found = conditions_of(workload).get(kind) if workload is not None else None
-            if found is None or found["status"] != status:
-                return ""
-            return f"{kind}={status} {found['reason']}"
-
-        return check
-
-    def pods(self, namespace: str, phase: str, count: int) -> Callable[[], Awaitable[str]]:
-        async def check() -> str:
-            from gpuaas.client.resources import PODS
-
-            found = [each for each in (await self.client.list(PODS, namespace)).items if _phase(each) == phase]
-            return f"{len(found)} {phase}" if len(found) >= count else ""
-
-        return check
-
-    def active(self, *names: str) -> Callable[[], Awaitable[str]]:
-        async def check() -> str:
-            from gpuaas.client.kueue import CLUSTER_QUEUES
-
-            found = {each["metadata"]["name"]: each for each in (await self.client.list(CLUSTER_QUEUES)).items}
-            for name in names:
-                conditions = ((found.get(name) or {}).get("status") or {}).get("conditions") or ()
-                if not any(each["type"] == "Active" and each["status"] == "True" for each in conditions):
-                    return ""
-            return ", ".join(names)
-
-        return check
-
-    async def message(self, namespace: str, owner: str, kind: str) -> str:
-        from gpuaas.admission.life import conditions_of
-
-        workload = await self.workload(namespace, owner)
-        return str(conditions_of(workload)[kind]["message"]) if workload is not None else ""
-
-
-def _phase(pod: "Object") -> str:
-    return "Terminating" if pod["metadata"].get("deletionTimestamp") else str((pod.get("status") or {}).get("phase"))
-
-
-async def sla(story: Story) -> None:
-    """Dev borrows the shared pool; prod takes it back; dev returns when prod is done."""
-    await story.apply("setup.yaml")
-    await story.see("queues are active", story.active("shared-cq", "team-a-cq", "team-b-cq"))
-    await story.apply("workload-b-low-priority.yaml")
-    await story.see("dev is admitted by borrowing", story.condition("team-b", "raycluster-dev", "Admitted"))
-    await story.see("dev's pods run", story.pods("team-b", "Running", 2))
-    await story.apply("workload-a-high-priority.yaml")
-    await story.see("prod preempts dev", story.condition("team-b", "raycluster-dev", "Preempted"))
-    click.echo(f"    {await story.message('team-b', 'raycluster-dev', 'Preempted')}")
-    await story.see("prod is admitted", story.condition("team-a", "raycluster-prod", "Admitted"))
-    await story.see("prod's pods run", story.pods("team-a", "Running", 2))
-    await story.see("dev waits again", story.condition("team-b", "raycluster-dev", "Admitted", "False"))
-    await story.see("it says why", _says(story, "team-b", "raycluster-dev", "2 more needed"))
-    await story.see("the ledger has it", _ledger(story))
-    click.echo("$ kubectl delete raycluster -n team-a raycluster-prod")
-    await _delete(story, "ray.io", "rayclusters", "team-a", "raycluster-prod")
-    await story.see("dev comes back by itself", story.condition("team-b", "raycluster-dev", "Admitted"))
-    await story.see("dev's pods run again", story.pods("team-b", "Running", 2))
-
-
-async def private_ai(story: Story) -> None:
-    """Two workbenches want four GPUs each, and there are four: one runs, one waits until the first is gone."""
-    for name in ("namespace", "resource-flavors", "cluster-queue", "local-queue"):
-        await story.apply(f"base/{name}.yaml")
-    await story.see("the queue is active", story.active("rhoai-main-queue"))
-    await story.apply("demo/workbench-1.yaml")
-    await story.see("the first workbench is admitted", story.condition("private-ai", "workbench-1", "Admitted"))
-    await story.see("its pod runs", story.pods("private-ai", "Running", 1))
-    await story.apply("demo/workbench-2.yaml")
-    await story.see("the second waits", story.condition("private-ai", "workbench-2", "QuotaReserved", "False"))
-    await story.see("it says why", _says(story, "private-ai", "workbench-2", "insufficient unused quota"))
-    click.echo("$ kubectl delete notebook -n private-ai workbench-1")
-    await _delete(story, "kubeflow.org", "notebooks", "private-ai", "workbench-1")
-    await story.see("the second starts by itself", story.condition("private-ai", "workbench-2", "Admitted"))
-    await story.see("its pod runs", story.pods("private-ai", "Running", 1))
-
-
-def _says(story: Story, namespace: str, owner: str, words: str) -> Callable[[], Awaitable[str]]:
-    async def check() -> str:
-        message = await story.message(namespace, owner, "QuotaReserved")
-        return message if words in message else ""
-
-    return check
-
-
-def _ledger(story: Story) -> Callable[[], Awaitable[str]]:
-    async def check() -> str:
-        from gpuaas.client.kueue import PREEMPTIONS
-
-        for entry in (await story.client.list(PREEMPTIONS)).items:
-            spec = entry["spec"]
-            return f"{spec['victim']['name']} made room for {spec['preemptor']['name']} ({spec['rule']})"
-        return ""
-
-    return check
-
-
-async def _delete(story: Story, group: str, plural: str, namespace: str, name: str) -> None:
-    from gpuaas.client.protocol import Propagation, Resource
-
-    await story.client.delete(Resource(group, "v1", plural, True), name, namespace, propagation=Propagation.BACKGROUND)
-
-
-STORIES: dict[str, Callable[[Story], Awaitable[None]]] = {"private-ai": private_ai, "sla": sla}
+from gpuaas.cli.stories import STORIES, StepFailed, tell
 
 
 @click.command()
@@ -198,7 +28,7 @@ def demo(name: str) -> None:
         if done.returncode:
             raise click.ClickException(f"the control plane did not start: {done.stderr.strip()[-1000:]}")
         try:
-            steps = asyncio.run(_tell(Path(home) / "kubeconfig", folder, STORIES[name]))
+            steps = asyncio.run(_tell(Path(home) / "kubeconfig", folder, name))
         except StepFailed as failure:
             raise click.ClickException(f"demo {name} failed: {failure}") from None
         finally:
@@ -218,14 +48,11 @@ def _take_down(home: Path, environment: dict[str, str]) -> None:
         os.kill(running.pid, signal.SIGKILL)
 
 
-async def _tell(kubeconfig: Path, folder: Path, tell: Callable[[Story], Awaitable[None]]) -> int:
+async def _tell(kubeconfig: Path, folder: Path, name: str) -> int:
     from gpuaas.client.http import from_kubeconfig
 
     async with from_kubeconfig(kubeconfig) as client:
-        story = Story(client, folder)
-        click.echo((tell.__doc__ or "").strip())
-        await tell(story)
-        return story.steps
+        return await tell(name, client, folder)
 
 
 def _examples() -> Path:

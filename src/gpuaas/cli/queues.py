@@ -108,7 +108,7 @@ async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]
 @on_a_cluster("json")
 def audit(target: Target) -> None:
     """The preemption ledger: who made room for whom, by which rule, and what was lost."""
-    rows = target.work(_audit)
+    rows = target.work(lambda client, _namespace: audit_rows(client))
     if target.output == "json":
         print_json(rows)
         return
@@ -132,7 +132,7 @@ def audit(target: Target) -> None:
     )
 
 
-async def _audit(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+async def audit_rows(client: "HttpClient") -> list[dict[str, Any]]:
     from gpuaas.base.errors import NotFound, PathNotFound
     from gpuaas.client.kueue import PREEMPTIONS
 
