@@ -51,14 +51,33 @@ class Engine(World):
         usage = self.config.usage_sharing
         super().__init__(None if usage is None else Ledger(usage))
         self._trials: list[Checkpoint] = []
+        self._grounds = self._new_grounds()
+
+    def configure(self, config: Config) -> None:
+        """It is set like this from now on; everything that waits is looked at again. Not within a trial."""
+        assert not self._trials
+        self.config = config
+        usage = config.usage_sharing
+        if usage is None:
+            self.ledger = None
+        elif self.ledger is None:
+            self.ledger = Ledger(usage)
+        else:
+            self.ledger.configure(usage)
+        self._grounds = self._new_grounds()
+        for queue in self.forest.queues.values():
+            self._line_up(queue)
+        self._everything_changed()
+
+    def _new_grounds(self) -> Grounds:
         names = self.config.fair_sharing
-        self._grounds = Grounds(
+        return Grounds(
             self.forest.frs,
             self.flavors,
             self.places,
             None if names is None else tuple(STRATEGIES[name] for name in names or BOTH_STRATEGIES),
             self.config.ignore_undeclared,
-            None if usage is None else self.local_usage,
+            None if self.config.usage_sharing is None else self.local_usage,
         )
 
     def apply(self, *changes: Change) -> None:

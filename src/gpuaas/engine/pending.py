@@ -22,13 +22,20 @@ class Bucket:
     Items leave lazily: an entry whose item is no longer queued, or has a new rank, is skipped when it surfaces.
     """
 
-    __slots__ = ("heap", "local_queue", "shape", "size")
+    __slots__ = ("by_local_queue", "heap", "local_queue", "shape", "size")
 
     def __init__(self, shape: Shape, local_queue: str | None) -> None:
         self.shape = shape
         self.local_queue = local_queue
         self.heap: list[Entry] = []
         self.size = 0
+        self.by_local_queue: dict[str, int] = {}
+
+    def count(self, item: Item, change: int) -> None:
+        """One more or one less of an item's LocalQueue."""
+        key = item.workload.queue_key
+        self.size += change
+        self.by_local_queue[key] = self.by_local_queue.get(key, 0) + change
 
     def head(self) -> Item | None:
         heap = self.heap
@@ -75,7 +82,7 @@ class Pending:
             bucket = self._buckets[item.shape, local_queue] = Bucket(item.shape, local_queue)
         item.queued = True
         item.bucket = bucket
-        bucket.size += 1
+        bucket.count(item, 1)
         heappush(bucket.heap, (item.rank, item))
         if item.shape not in self.parked and bucket.heap[0][1] is item:
             self._list(item)
@@ -172,20 +179,46 @@ class Pending:
         """How many were tried and wait for something to change."""
         return len(self.held) + sum(b.size for (shape, _), b in self._buckets.items() if shape in self.parked)
 
+    def by_local_queue(self) -> dict[str, tuple[int, int]]:
+        """How many of each LocalQueue are in line, and how many were tried and wait for something to change."""
+        found: dict[str, list[int]] = {}
+        for (shape, _), bucket in self._buckets.items():
+            for key, number in bucket.by_local_queue.items():
+                found.setdefault(key, [0, 0])[shape in self.parked] += number
+        for item in self.held.values():
+            found.setdefault(item.workload.queue_key, [0, 0])[True] += 1
+        if self.inflight is not None:
+            found.setdefault(self.inflight.workload.queue_key, [0, 0])[False] += 1
+        return {key: (active, inadmissible) for key, (active, inadmissible) in found.items()}
+
+    def order_by(self, usage_of: Callable[[str], float] | None) -> None:
+        """From now on LocalQueues are looked at by what they used, or no longer; what waits is lined up again."""
+        if (usage_of is None) == (self.usage_of is None):
+            return
+        waiting = [item for bucket in self._buckets.values() for item in bucket.live()]
+        self.usage_of, self._buckets, self._top = usage_of, {}, []
+        for item in waiting:
+            item.queued = item.listed = False
+        for item in waiting:
+            self.push(item)
+
     def waits_inactive(self, item: Item) -> bool:
         return item.held or (item.queued and item.shape in self.parked)
 
     def memento(self) -> tuple[object, ...]:
         return (
             self.strict, self.usage_of, self.sticky, self.inflight, set(self.parked), dict(self.held), list(self._top),
-            {key: (bucket, list(bucket.heap), bucket.size) for key, bucket in self._buckets.items()},
+            {
+                key: (bucket, list(bucket.heap), bucket.size, dict(bucket.by_local_queue))
+                for key, bucket in self._buckets.items()
+            },
         )  # fmt: skip
 
     def restore(self, memento: tuple[object, ...]) -> None:
         self.strict, self.usage_of, self.sticky, self.inflight, self.parked, self.held, self._top, buckets = memento  # type: ignore[assignment]
         self._buckets = {}
-        for key, (bucket, heap, size) in buckets.items():  # type: ignore[attr-defined]
-            bucket.heap, bucket.size = heap, size
+        for key, (bucket, heap, size, by_local_queue) in buckets.items():  # type: ignore[attr-defined]
+            bucket.heap, bucket.size, bucket.by_local_queue = heap, size, by_local_queue
             self._buckets[key] = bucket
 
     def _next(self) -> Item | None:
@@ -248,7 +281,7 @@ class Pending:
         bucket = item.bucket
         assert bucket is not None
         item.queued = False
-        bucket.size -= 1
+        bucket.count(item, -1)
         if len(bucket.heap) > 64 and len(bucket.heap) > 4 * bucket.size:
             bucket.heap = [entry for entry in bucket.heap if entry[1].queued and entry[1].rank is entry[0]]
             heapify(bucket.heap)

@@ -31,9 +31,12 @@ class Account:
 
 class Ledger:
     def __init__(self, config: UsageConfig) -> None:
+        self.configure(config)
+        self._accounts: dict[LQKey, Account] = {}
+
+    def configure(self, config: UsageConfig) -> None:
         self.config = config
         self._weights = dict(config.weights)
-        self._accounts: dict[LQKey, Account] = {}
 
     def usage(self, queue: LocalQueue | None, key: LQKey) -> float:
         """What the queue has used, weighed; endless for one of no weight."""

@@ -301,12 +301,16 @@ class World:
     def _set_cluster_queue(self, spec: ClusterQueue) -> None:
         fresh = spec.name not in self.forest.queues
         queue = self.forest.set_queue(spec)
+        self._line_up(queue)
         if fresh:
-            if spec.usage_based and self.ledger is not None:
-                queue.pending.usage_of = self.local_usage
             for item in self.items.values():
                 self._adopt(item, queue)
         self._everything_changed()
+
+    def _line_up(self, queue: Queue) -> None:
+        """By what its LocalQueues have used, where the queue asks for it and somebody counts."""
+        by_usage = queue.spec.usage_based and self.ledger is not None
+        queue.pending.order_by(self.local_usage if by_usage else None)
 
     def _adopt(self, item: Item, queue: Queue) -> None:
         """A queue came to be: take what was waiting for it, or already held quota in it."""
