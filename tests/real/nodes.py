@@ -7,6 +7,7 @@ from state to state (kwok's stages) is read from kwok's own module.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from tests.real.plane import RealControlPlane, free_port
 from tests.real.sides import Side
 
 from gpuaas.assembly.fleet import read_fleet
+from gpuaas.base.clock import rfc3339
+from gpuaas.devices.names import EXECUTOR
 from gpuaas.executors.nodes import node_object
 
 MARK = "kwok.x-k8s.io/node"
@@ -30,13 +33,14 @@ STAGES = (
     "pod/fast/pod-delete.yaml",
 )
 COMPLETION = "pod/fast/pod-complete.yaml"
-LOG = "step 1 of 2\nstep 2 of 2\n"
+LOG = ("step 1 of 2", "step 2 of 2")
 
 
 def start_kubelets(plane: RealControlPlane) -> None:
     """Every pod's log says the same: there is nobody who could write one."""
     log = plane.home / "pod.log"
-    log.write_text(LOG)
+    moment = rfc3339(time.time())
+    log.write_text("".join(f"{moment} stdout F {line}\n" for line in LOG))  # as a container runtime writes it
     config = plane.home / "kwok.yaml"
     config.write_text(yaml.safe_dump_all([*_stages(), _log_of_every_pod(log)]))
     certificate, key = plane.authority.issue("kubelet", "kubelet")
@@ -55,16 +59,29 @@ def start_kubelets(plane: RealControlPlane) -> None:
     )
 
 
-def add_nodes(side: Side, fleet: str) -> None:
-    """The nodes of the fleet's first cluster."""
-    for spec in read_fleet(fleet).clusters[0].nodes:
+@contextlib.contextmanager
+def added(side: Side, fleet: str) -> Iterator[None]:
+    """The nodes of the fleet's first cluster, for a while."""
+    names = add_nodes(side, fleet)
+    try:
+        yield
+    finally:
+        for name in names:
+            side.send("DELETE", f"/api/v1/nodes/{name}")
+
+
+def add_nodes(side: Side, fleet: str) -> list[str]:
+    specs = read_fleet(fleet).clusters[0].nodes
+    for spec in specs:
         node = node_object(spec, time.time())
         node["metadata"]["annotations"] = {MARK: "fake"}
+        node["metadata"]["labels"].pop(EXECUTOR)  # nobody of ours runs their pods
         # Where logs are read and whether it is ready, kwok says.
         node["status"] = {name: node["status"][name] for name in ("capacity", "allocatable")}
         made = side.send("POST", "/api/v1/nodes", json.dumps(node), {"Content-Type": "application/json"})
         if made.status != 201:
             raise RuntimeError(f"node {spec.name}: {made.body.decode()}")
+    return [spec.name for spec in specs]
 
 
 def _stages() -> Iterator[dict[str, Any]]:

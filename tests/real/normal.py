@@ -38,6 +38,12 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:(?<=  )|^)(?:\d+[ydhms]){1,2}(?=  |$| \(x)", "<age>"),
         (r'^( +")(?:\d+[ydhms]){1,2}(",?)$', r"\1<age>\2"),
         (r"(?<= over )(?:\d+[ydhms]){1,2}(?=\))", "<age>"),
+        (r"(?<=time since queued was )\d+s|(?<=time since reservation was )\d+s", "<age>"),
+        # A workload is named after its job's kind, name and uid.
+        (
+            r"\b((?:job|pod|deployment|statefulset|raycluster|rayjob|notebook)-[a-z0-9.-]+)-[0-9a-f]{5}\b",
+            r"\1-<workload>",
+        ),
         (r"(LIVE|MERGED)-\d+", r"\1-<n>"),
         (r"kubectl-edit-\d+", "kubectl-edit-<n>"),
         (r"(?<=[a-z0-9][-._])" + HASH + r"\b", "<hash>"),

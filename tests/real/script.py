@@ -1,14 +1,15 @@
 """kubectl scripts: how a case is written down, and how it is run against one side.
 
 A file under `scripts/` holds cases; each has a line `== name: sentence`, then command lines for a shell, then the files
-it needs (`-- name --`, content below). A case runs in a namespace of its own, which bears its name, is the default of
+it needs (`-- name --`, content below; files that stand before the first case belong to all). A case runs in a namespace of its own, which bears its name, is the default of
 its kubeconfig and is `$NS`. Lines may begin with a word of ours:
 
     @quiet COMMAND      run it, compare nothing (preparation, cleaning up)
     @until COMMAND      repeat it until it succeeds, compare nothing
     @start NAME COMMAND run it in the background, for instance a watch
     @stop NAME          wait until it says no more, end it, compare what it printed
-    @settled            from here on, let the controllers finish before each step
+    @settle             let the controllers finish
+    @settled            from here on, let them finish before each step
     @sorted COMMAND     compare its lines in sorted order (what has no promised order)
 
 What the outputs mean is `judge`'s business.
@@ -62,13 +63,20 @@ def load(folder: Path = FOLDER) -> list[Case]:
 
 
 def parse(text: str) -> Iterator[Case]:
-    for chunk in re.split(r"^== ", text, flags=re.MULTILINE)[1:]:
+    preamble, *chunks = re.split(r"^== ", text, flags=re.MULTILINE)
+    _remark, shared = _files(preamble)
+    for chunk in chunks:
         title, _, rest = chunk.partition("\n")
         name, _, sentence = title.partition(": ")
-        commands, *files = re.split(r"^-- (\S+) --\n", rest, flags=re.MULTILINE)
+        commands, files = _files(rest)
         joined = commands.replace("\\\n", " ")
         lines = tuple(line.strip() for line in joined.splitlines() if line.strip() and not line.startswith("#"))
-        yield Case(name.strip(), sentence.strip(), lines, dict(zip(files[::2], files[1::2], strict=True)))
+        yield Case(name.strip(), sentence.strip(), lines, shared | files)
+
+
+def _files(text: str) -> tuple[str, dict[str, str]]:
+    before, *files = re.split(r"^-- (\S+) --\n", text, flags=re.MULTILINE)
+    return before, dict(zip(files[::2], files[1::2], strict=True))
 
 
 def run(case: Case, side: Side, kubectl: Path, home: Path) -> list[Outcome]:
@@ -119,6 +127,9 @@ class _Runner:
         if self.settled:
             self.side.settle(self.case.name)
         match word:
+            case "@settle":
+                self.side.settle(self.case.name)
+                return None
             case "@settled":
                 self.settled = True
                 return None

@@ -30,6 +30,8 @@ from tests.real.plane import RealControlPlane
 
 TIMEOUT_SECONDS = 30.0
 SETTLE_SECONDS = 15.0
+# As the real side has none: a pod stays where the scheduler leaves it.
+NO_NODES = "clusters: [{name: local, nodes: []}]\n"
 QUIET_SECONDS = 0.4
 WORKLOADS = (
     ("apis/apps/v1", "deployments"),
@@ -44,6 +46,12 @@ WORKLOADS = (
     ("apis/discovery.k8s.io/v1", "endpointslices"),
     ("apis/policy/v1", "poddisruptionbudgets"),
 )
+QUEUES = (
+    ("apis/kueue.x-k8s.io/v1beta2", "workloads"),
+    ("apis/kueue.x-k8s.io/v1beta2", "localqueues"),
+    ("apis/ray.io/v1", "rayclusters"),
+)
+QUEUES_EVERYWHERE = ("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", "/apis/kueue.x-k8s.io/v1beta2/resourceflavors")
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Side:
 
     name: str
     kubeconfig: Path
+    queues: bool = False  # whether Kueue's work is waited for, too
+    quiet_seconds: float = QUIET_SECONDS
     url: str = field(init=False)
     _token: str = field(init=False)
     _tls: ssl.SSLContext = field(init=False)
@@ -131,14 +141,15 @@ class Side:
         """Until the controllers have nothing left to do here: no workload has changed for a while."""
         seen, since = self._revisions(namespace), time.monotonic()
         deadline = since + SETTLE_SECONDS
-        while time.monotonic() - since < QUIET_SECONDS and time.monotonic() < deadline:
+        while time.monotonic() - since < self.quiet_seconds and time.monotonic() < deadline:
             time.sleep(0.05)
             if (now := self._revisions(namespace)) != seen:
                 seen, since = now, time.monotonic()
 
     def _revisions(self, namespace: str) -> list[str]:
-        paths = [f"/{group}/namespaces/{namespace}/{kind}" for group, kind in WORKLOADS]
-        lists = [self.send("GET", path).json() for path in (*paths, "/api/v1/nodes")]
+        kinds, wide = (WORKLOADS, ("/api/v1/nodes",)) if not self.queues else ((*WORKLOADS, *QUEUES), QUEUES_EVERYWHERE)
+        paths = [f"/{group}/namespaces/{namespace}/{kind}" for group, kind in kinds]
+        lists = [self.send("GET", path).json() for path in (*paths, *wide)]
         return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items", [])]
 
     def close(self) -> None:
@@ -179,19 +190,18 @@ def real_side(name: str = "real") -> Iterator[Side]:
 
 
 @contextlib.contextmanager
-def our_side(name: str = "ours") -> Iterator[Side]:
+def our_side(name: str = "ours", fleet: str = NO_NODES, *, queues: bool = False) -> Iterator[Side]:
     """Our own control plane, started by the command people use, in a home of its own."""
     gpuaas = Path(sys.executable).parent / "gpuaas"
     with tempfile.TemporaryDirectory(prefix="gpuaas-home-") as home:
         environment = os.environ | {"GPUAAS_HOME": home}
-        # No nodes, as the real side has none: a pod stays where the scheduler leaves it.
-        fleet = Path(home) / "empty.yaml"
-        fleet.write_text("clusters: [{name: local, nodes: []}]\n")
+        file = Path(home) / "nodes.yaml"
+        file.write_text(fleet)
         subprocess.run(
-            [gpuaas, "up", "-d", "--fleet", fleet], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60
+            [gpuaas, "up", "-d", "--fleet", file], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60
         )
         try:
-            side = Side(name, Path(home) / "kubeconfig")
+            side = Side(name, Path(home) / "kubeconfig", queues=queues)
             try:
                 yield side
             finally:

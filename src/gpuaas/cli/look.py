@@ -116,11 +116,12 @@ def shown(workload: Object, position: int | None) -> Shown:
         position,
         meta["name"],
         meta["creationTimestamp"],
-        _gpus(spec),
+        str(gpus_of(spec)),
     )
 
 
-def _gpus(spec: Object) -> str:
+def gpus_of(spec: Object) -> int:
+    """Of all the pods of a workload."""
     from gpuaas.admission.ledger import is_gpu
     from gpuaas.base.quantity import parse_quantity
 
@@ -130,7 +131,7 @@ def _gpus(spec: Object) -> str:
             for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
                 if is_gpu(name):
                     total += parse_quantity(amount).value * pod_set.get("count", 1)
-    return str(total)
+    return total
 
 
 async def find_workload(client: "HttpClient", namespace: str, name: str) -> Object:

@@ -21,7 +21,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "queues": ("gpuaas.cli.queues", "queues", "Quota: nominal, used, borrowed, waiting."),
     "gpus": ("gpuaas.cli.queues", "gpus", "GPUs: product, total, used, free."),
     "top": ("gpuaas.cli.top", "top", "Quotas, GPUs and jobs, live."),
-    "audit": ("gpuaas.cli.queues", "audit", "Who was preempted by whom, and what was lost."),
+    "audit": ("gpuaas.cli.audit", "audit", "Who was preempted by whom, and what was lost."),
     "stop": ("gpuaas.cli.queues", "stop", "Stop a queue or a workload."),
     "resume": ("gpuaas.cli.queues", "resume", "Let it go on."),
     "apply": ("gpuaas.cli.objects", "apply", "Make the cluster be as manifests say."),

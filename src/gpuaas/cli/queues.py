@@ -1,4 +1,4 @@
-"""`queues`, `gpus`, `audit`, `stop`, `resume`: the state of quotas and nodes, and what was done to whom."""
+"""`queues`, `gpus`, `stop`, `resume`: the state of quotas and nodes, and who may go on."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -102,99 +102,6 @@ async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]
                 row["total"] += parse_quantity(amount).value
                 row["used"] += used.get((node["metadata"]["name"], name), 0)
     return [{**row, "free": row["total"] - row["used"]} for _, row in sorted(found.items())]
-
-
-@click.command()
-@on_a_cluster("json")
-def audit(target: Target) -> None:
-    """The preemption ledger: who made room for whom, by which rule, and what was lost."""
-    rows = target.work(lambda client, _namespace: audit_rows(client))
-    if target.output == "json":
-        print_json(rows)
-        return
-    if not rows:
-        click.echo("nobody was preempted")
-        return
-    headers = ("AT", "VICTIM", "PREEMPTOR", "RULE", "RAN", "GPU-MINUTES LOST")
-    print_table(
-        headers,
-        [
-            (
-                row["at"],
-                row["victim"],
-                row["preemptor"],
-                row["rule"],
-                "" if row["ranSeconds"] is None else f"{row['ranSeconds']}s",
-                "" if row["gpuMinutesLost"] is None else f"{row['gpuMinutesLost']:.1f}",
-            )
-            for row in rows
-        ],
-    )
-
-
-async def audit_rows(client: "HttpClient") -> list[dict[str, Any]]:
-    from gpuaas.base.errors import NotFound, PathNotFound
-    from gpuaas.client.kueue import PREEMPTIONS
-
-    try:
-        entries = (await client.list(PREEMPTIONS)).items
-    except (NotFound, PathNotFound):
-        return await _from_conditions(client)
-    return [_entry(each["spec"]) for each in sorted(entries, key=lambda each: str(each["spec"]["at"]))]
-
-
-def _entry(spec: "Object") -> dict[str, Any]:
-    return {
-        "at": spec["at"],
-        "victim": _who(spec["victim"]),
-        "preemptor": _who(spec["preemptor"]),
-        "rule": spec["rule"],
-        "ranSeconds": spec.get("ranSeconds", 0),
-        "gpuMinutesLost": spec.get("gpuSecondsLost", 0) / 60,
-        "message": spec.get("message", ""),
-    }
-
-
-def _who(party: "Object") -> str:
-    return f"{party['namespace']}/{(party.get('owner') or party['name']).lower()}"
-
-
-async def _from_conditions(client: "HttpClient") -> list[dict[str, Any]]:
-    """A cluster without our ledger: what the workloads' own conditions still hold."""
-    from gpuaas.client.kueue import WORKLOADS
-
-    click.echo("this cluster keeps no ledger: the last preemption of each workload that is still there", err=True)
-    return preempted((await client.list(WORKLOADS)).items)
-
-
-def preempted(workloads: list["Object"]) -> list[dict[str, Any]]:
-    from gpuaas.admission.life import conditions_of
-
-    names = {each["metadata"]["uid"]: _full(each) for each in workloads}
-    rows = []
-    for workload in workloads:
-        found = conditions_of(workload).get("Preempted")
-        if found is None or found.get("status") != "True":
-            continue
-        uid = found["message"].partition("(UID: ")[2].partition(",")[0].rstrip(")")
-        rows.append(
-            {
-                "at": found["lastTransitionTime"],
-                "victim": _full(workload),
-                "preemptor": names.get(uid, uid),
-                "rule": found["reason"],
-                "ranSeconds": None,
-                "gpuMinutesLost": None,
-                "message": found["message"],
-            }
-        )
-    return sorted(rows, key=lambda row: str(row["at"]))
-
-
-def _full(workload: "Object") -> str:
-    from gpuaas.admission.picture import owner_of
-
-    return f"{workload['metadata']['namespace']}/{'/'.join(owner_of(workload))}".lower()
 
 
 _KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])

@@ -125,9 +125,8 @@ def job_for(
         metadata["name"] = name
     else:
         metadata["generateName"] = f"{_slug(command)}-"
-    if seconds is not None:
-        metadata["annotations"] = {"gpuaas.dev/run-seconds": str(seconds)}
-    spec: dict[str, Any] = {"backoffLimit": 0, "template": {"metadata": {}, "spec": pod}}
+    pods = {"annotations": {"gpuaas.dev/run-seconds": str(seconds)}} if seconds is not None else {}
+    spec: dict[str, Any] = {"backoffLimit": 0, "template": {"metadata": pods, "spec": pod}}
     if array:
         spec |= {"completionMode": "Indexed", "completions": _count(array), "parallelism": _count(array)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}

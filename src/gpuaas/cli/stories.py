@@ -165,7 +165,7 @@ def _says(story: Story, namespace: str, owner: str, words: str) -> Callable[[], 
 
 def _ledger(story: Story) -> Callable[[], Awaitable[str]]:
     async def check() -> str:
-        from gpuaas.cli.queues import audit_rows
+        from gpuaas.cli.audit import audit_rows
 
         for row in await audit_rows(story.client):
             return f"{row['victim']} made room for {row['preemptor']} ({row['rule']})"

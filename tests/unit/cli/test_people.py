@@ -9,11 +9,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from gpuaas.cli.audit import how_far, remembered
 from gpuaas.cli.context import table_lines
 from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import read_manifests
-from gpuaas.cli.queues import preempted
 from gpuaas.cli.run import _product, job_for, parse_gpus
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
@@ -133,23 +133,51 @@ def test_a_job_is_found_by_what_people_call_it(asked: str, found: str | None) ->
     assert (seen["metadata"]["name"] if seen else None) == found
 
 
-def test_without_a_ledger_the_conditions_tell_who_made_room_for_whom() -> None:
-    def seen(name: str, *conditions: dict[str, str]) -> dict[str, Any]:
-        made = workload(f"job-{name}-1", "Job", name)
-        made["metadata"] |= {"uid": f"uid-{name}", "namespace": "ns"}
-        return {**made, "status": {"conditions": list(conditions)}}
+WHY = "Preempted to accommodate a workload (UID: uid-high, JobUID: j) due to prioritization in the ClusterQueue"
 
-    why = "Preempted to accommodate a workload (UID: uid-high, JobUID: j) due to prioritization in the ClusterQueue"
-    said = {
+
+def seen(name: str, *conditions: dict[str, str]) -> dict[str, Any]:
+    made = workload(f"job-{name}-1", "Job", name)
+    made["metadata"] |= {"uid": f"uid-{name}", "namespace": "ns"}
+    container = {"resources": {"requests": {"nvidia.com/gpu": "2"}}}
+    made["spec"] = {"podSets": [{"count": 3, "template": {"spec": {"containers": [container]}}}]}
+    return {**made, "status": {"conditions": list(conditions)}}
+
+
+def preempted_condition(at: str, status: str = "True") -> dict[str, str]:
+    return {
         "type": "Preempted",
-        "status": "True",
+        "status": status,
         "reason": "InClusterQueue",
-        "message": why,
-        "lastTransitionTime": "t",
+        "message": WHY,
+        "lastTransitionTime": at,
     }
-    (row,) = preempted([seen("low", said), seen("high"), seen("back", {**said, "status": "False"})])
+
+
+def event(name: str, reason: str, at: str, message: str = "") -> dict[str, Any]:
+    about = {"kind": "Workload", "namespace": "ns", "name": f"job-{name}-1", "uid": f"uid-{name}"}
+    return {"involvedObject": about, "reason": reason, "message": message, "eventTime": at}
+
+
+def test_without_a_ledger_the_conditions_tell_who_made_room_for_whom() -> None:
+    said, back = preempted_condition("2026-01-01T10:00:00Z"), preempted_condition("2026-01-01T10:00:00Z", "False")
+    (row,) = remembered([seen("low", said), seen("high"), seen("back", back)], [])
     assert (row["victim"], row["preemptor"], row["rule"]) == ("ns/job/low", "ns/job/high", "InClusterQueue")
     assert row["gpuMinutesLost"] is None, "nobody knows"
+
+
+def test_without_a_ledger_events_tell_more_and_nothing_is_told_twice() -> None:
+    events = [
+        event("low", "Admitted", "2026-01-01T09:58:00.000000Z"),
+        event("low", "Preempted", "2026-01-01T10:00:00.123456Z", WHY),
+        event("gone", "Preempted", "2026-01-01T09:00:00Z", WHY),
+        event("low", "QuotaReserved", "2026-01-01T08:00:00Z"),
+    ]
+    first, second = remembered([seen("low", preempted_condition("2026-01-01T10:00:01Z")), seen("high")], events)
+    assert (first["victim"], first["ranSeconds"], first["gpuMinutesLost"]) == ("ns/workload/job-gone-1", None, None)
+    assert (second["victim"], second["preemptor"]) == ("ns/job/low", "ns/job/high")
+    assert (second["ranSeconds"], second["gpuMinutesLost"]) == (120, 12.0), "six GPUs for two minutes"
+    assert "since 2026-01-01T08:00:00Z" in how_far(events)
 
 
 def test_manifests_are_read_from_folders_lists_and_many_documents(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""`gpuaas audit`: who made room for whom, from the ledger where one is kept, elsewhere from what the cluster still holds.
+
+A cluster with upstream Kueue keeps an event of each preemption for an hour or so, and on each workload a condition of its
+last one. The rows from there look like the ledger's, with gaps where nothing is known any more.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+
+if TYPE_CHECKING:
+    from gpuaas.client.http import HttpClient
+    from gpuaas.client.protocol import Object
+
+_COLUMNS = ("AT", "VICTIM", "PREEMPTOR", "RULE", "RAN", "GPU-MINUTES LOST")
+# Between the event of a preemption and the condition that says the same.
+_SAME_SECONDS = 5.0
+# How upstream words each rule in an event, which does not name it.
+_RULES = {
+    "prioritization in the ClusterQueue": "InClusterQueue",
+    "reclamation within the cohort while borrowing": "InCohortReclaimWhileBorrowing",
+    "reclamation within the cohort": "InCohortReclamation",
+    "Fair Sharing within the cohort": "InCohortFairSharing",
+}
+
+
+@click.command()
+@on_a_cluster("json")
+def audit(target: Target) -> None:
+    """Who made room for whom, by which rule, and what was lost."""
+    rows = target.work(lambda client, _namespace: audit_rows(client, _aside))
+    if target.output == "json":
+        print_json(rows)
+    elif rows:
+        print_table(_COLUMNS, [_cells(row) for row in rows])
+    else:
+        click.echo("nobody was preempted")
+
+
+def _aside(words: str) -> None:
+    click.echo(words, err=True)
+
+
+def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+    ran, lost = row["ranSeconds"], row["gpuMinutesLost"]
+    shown = "" if ran is None else f"{ran}s", "" if lost is None else f"{lost:.1f}"
+    return row["at"], row["victim"], row["preemptor"], row["rule"], *shown
+
+
+async def audit_rows(client: "HttpClient", tell: Callable[[str], None] | None = None) -> list[dict[str, Any]]:
+    """Oldest first. Where no ledger is kept, `tell` hears how far back it goes."""
+    from gpuaas.base.errors import NotFound, PathNotFound
+    from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
+    from gpuaas.client.resources import EVENTS
+
+    try:
+        entries = (await client.list(PREEMPTIONS)).items
+    except (NotFound, PathNotFound):
+        workloads, events = (await client.list(WORKLOADS)).items, (await client.list(EVENTS)).items
+        if tell is not None:
+            tell(how_far(events))
+        return remembered(workloads, events)
+    return [_entry(each["spec"]) for each in sorted(entries, key=lambda each: str(each["spec"]["at"]))]
+
+
+def _entry(spec: "Object") -> dict[str, Any]:
+    return {
+        "at": spec["at"],
+        "victim": _who(spec["victim"]),
+        "preemptor": _who(spec["preemptor"]),
+        "rule": spec["rule"],
+        "ranSeconds": spec.get("ranSeconds", 0),
+        "gpuMinutesLost": spec.get("gpuSecondsLost", 0) / 60,
+        "message": spec.get("message", ""),
+    }
+
+
+def _who(party: "Object") -> str:
+    return f"{party['namespace']}/{(party.get('owner') or party['name']).lower()}"
+
+
+def how_far(events: list["Object"]) -> str:
+    oldest = min((_times(each)[0] for each in events if _times(each)), default="")
+    since = f"since {oldest}" if oldest else "of which there are none"
+    return (
+        f"this cluster keeps no ledger: its events ({since}) and, of workloads that are still there,"
+        " the last preemption of each"
+    )
+
+
+def remembered(workloads: list["Object"], events: list["Object"]) -> list[dict[str, Any]]:
+    """What events and conditions still say."""
+    names = {each["metadata"]["uid"]: _full(each) for each in workloads}
+    present = {each["metadata"]["uid"]: each for each in workloads}
+    rows = [*_from_events(events, present, names)]
+    known = [(row["uid"], _seconds(row["at"])) for row in rows]
+    for row in _from_conditions(workloads, names):
+        at = _seconds(row["at"])
+        if not any(uid == row["uid"] and abs(seen - at) <= _SAME_SECONDS for uid, seen in known):
+            rows.append(row)
+    ordered = sorted(rows, key=lambda row: _seconds(row["at"]))
+    return [{name: value for name, value in row.items() if name != "uid"} for row in ordered]
+
+
+def _from_events(
+    events: list["Object"], present: dict[str, "Object"], names: dict[str, str]
+) -> Iterator[dict[str, Any]]:
+    mine = [each for each in events if (each.get("involvedObject") or {}).get("kind") == "Workload"]
+    for event in mine:
+        if event.get("reason") != "Preempted":
+            continue
+        about = event["involvedObject"]
+        uid, message = about.get("uid", ""), event.get("message", "")
+        starts = [at for each in _of(mine, uid, "Admitted") for at in _times(each)]
+        for at in _times(event):
+            ran = _ran(starts, at)
+            workload = present.get(uid)
+            lost = None if ran is None or workload is None else ran * _gpus_of(workload) / 60
+            victim = names.get(uid, f"{about.get('namespace', '')}/workload/{about.get('name', '')}")
+            yield _row(at, victim, uid, names, _rule(message), message, ran, lost)
+
+
+def _of(events: Iterable["Object"], uid: str, reason: str) -> Iterator["Object"]:
+    return (each for each in events if each["involvedObject"].get("uid") == uid and each.get("reason") == reason)
+
+
+def _from_conditions(workloads: list["Object"], names: dict[str, str]) -> Iterator[dict[str, Any]]:
+    from gpuaas.admission.life import conditions_of
+
+    for workload in workloads:
+        found = conditions_of(workload).get("Preempted")
+        if found is not None and found.get("status") == "True":
+            uid = workload["metadata"]["uid"]
+            at, message = found["lastTransitionTime"], found["message"]
+            yield _row(at, _full(workload), uid, names, found["reason"], message, None, None)
+
+
+def _row(
+    at: str,
+    victim: str,
+    uid: str,
+    names: dict[str, str],
+    rule: str,
+    message: str,
+    ran: int | None,
+    lost: float | None,
+) -> dict[str, Any]:
+    by = message.partition("(UID: ")[2].partition(",")[0].rstrip(")")
+    return {
+        "at": at,
+        "victim": victim,
+        "preemptor": names.get(by, by),
+        "rule": rule,
+        "ranSeconds": ran,
+        "gpuMinutesLost": lost,
+        "message": message,
+        "uid": uid,
+    }
+
+
+def _rule(message: str) -> str:
+    return next((rule for words, rule in _RULES.items() if f"due to {words}" in message), "Unknown")
+
+
+def _ran(starts: list[str], end: str) -> int | None:
+    before = [_seconds(at) for at in starts if _seconds(at) <= _seconds(end)]
+    return int(_seconds(end) - max(before)) if before else None
+
+
+def _times(event: "Object") -> list[str]:
+    """When it happened, and when it last did if the recorder counted it more than once."""
+    series = event.get("series") or {}
+    found = (
+        event.get("eventTime"),
+        event.get("firstTimestamp"),
+        event.get("lastTimestamp"),
+        series.get("lastObservedTime"),
+    )
+    seconds = {int(_seconds(at)): at for at in found if at}
+    return [seconds[each] for each in sorted(seconds)]
+
+
+def _seconds(at: str) -> float:
+    from gpuaas.base.clock import parse_rfc3339
+
+    return parse_rfc3339(at)
+
+
+def _gpus_of(workload: "Object") -> int:
+    from gpuaas.cli.look import gpus_of
+
+    return gpus_of(workload.get("spec") or {})
+
+
+def _full(workload: "Object") -> str:
+    from gpuaas.admission.picture import owner_of
+
+    return f"{workload['metadata']['namespace']}/{'/'.join(owner_of(workload))}".lower()
