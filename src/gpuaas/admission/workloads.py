@@ -17,12 +17,15 @@ from gpuaas.base.quantity import parse_quantity
 from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
 
+_BY_CHECK = frozenset({"AdmissionCheck"})
+
 
 class Reader:
     """Reads workloads; equal pod sets become one value, which is what the engine groups by.
 
     `rules` is what the configuration makes of requests; `limits` gives the LimitRanges of a namespace and `overhead`
-    what pods of a runtime class take on top, where there are any.
+    what pods of a runtime class take on top, where there are any. `by_creation`: who was put back because its pods were
+    not ready in time queues from its creation all the same.
     """
 
     def __init__(
@@ -30,10 +33,13 @@ class Reader:
         rules: ResourceRules | None = None,
         limits: Callable[[str], Limits | None] = lambda _: None,
         overhead: Callable[[str], Object | None] = lambda _: None,
+        *,
+        by_creation: bool = False,
     ) -> None:
         self._rules = rules
         self._limits = limits
         self._overhead = overhead
+        self._by_creation = by_creation
         self._known: dict[tuple[PodSet, ...], tuple[PodSet, ...]] = {}
 
     def workload(self, obj: Object, created: Millis | None = None) -> Workload:
@@ -59,7 +65,7 @@ class Reader:
             created=millis(metadata["creationTimestamp"]) if created is None else created,
             pod_sets=pod_sets,
             priority=spec.get("priority") or 0,
-            ordered_at=_ordered_at(conditions),
+            ordered_at=_ordered_at(conditions, self._by_creation),
             requeue_at=None if requeue_at is None else millis(requeue_at),
             parked=_is(conditions, "Requeued", "False"),
             failed_checks=any(c.get("state") in ("Retry", "Rejected") for c in status.get("admissionChecks") or ()),
@@ -175,11 +181,11 @@ def _given(assignment: Object, counts: dict[str, int], taken: dict[str, int]) ->
     )
 
 
-def _ordered_at(conditions: dict[str, Any]) -> Millis | None:
+def _ordered_at(conditions: dict[str, Any], by_creation: bool) -> Millis | None:
     evicted = conditions.get("Evicted")
     if evicted is None or evicted.get("status") != "True":
         return None
-    if evicted.get("reason") not in ("PodsReadyTimeout", "AdmissionCheck"):
+    if evicted.get("reason") not in (_BY_CHECK if by_creation else _BY_CHECK | {"PodsReadyTimeout"}):
         return None
     return millis(evicted["lastTransitionTime"])
 

@@ -42,6 +42,8 @@ class Scheduler:
         self._writes: set[asyncio.Task[None]] = set()
         self._unsaid: dict[str, Passed] = {}
         """The newest word for each waiting workload that is not written yet; only the newest is."""
+        self.looked: Callable[[Plan, float], None] = lambda plan, seconds: None
+        """Told of each cycle's plan and how long it took."""
 
     @property
     def idle(self) -> bool:
@@ -76,7 +78,9 @@ class Scheduler:
         engine = self._mirror.engine
         quiet = 0
         while engine.unsettled():
+            began = self._clock.monotonic()
             plan = engine.cycle(self._millis())
+            self.looked(plan, self._clock.monotonic() - began)
             self._carry_out(plan)
             quiet = 0 if plan.changed else quiet + 1
             if quiet == _QUIET_CYCLES:

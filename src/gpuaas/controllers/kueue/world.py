@@ -22,10 +22,10 @@ View = Mapping[str, Any]
 class Mirror:
     """Feeds one engine. `changed` is called after anything that may let a cycle decide something."""
 
-    def __init__(self, engine: Engine, changed: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, changed: Callable[[], None], reader: Reader | None = None) -> None:
         self.engine = engine
         self._changed = changed
-        self._reader = Reader()
+        self.reader = reader or Reader()
         self._told: dict[tuple[str, str], Any] = {}
         self._workloads: dict[str, Workload] = {}
         self._assumed: set[str] = set()
@@ -46,7 +46,7 @@ class Mirror:
         if workload is None:
             self._tell(Finished(key))
         else:
-            self._tell(Released(key, self._reader.workload(dict(workload))))
+            self._tell(Released(key, self.reader.workload(dict(workload))))
 
     # Objects.
 
@@ -103,7 +103,7 @@ class Mirror:
             if self._workloads.pop(key, None) is not None or key in self.engine.items:
                 self._tell(Finished(key))
             return
-        value = self._reader.workload(new)
+        value = self.reader.workload(new)
         before, self._workloads[key] = self._workloads.get(key), value
         item = self.engine.items.get(key)
         conditions = conditions_of(new)
@@ -120,10 +120,10 @@ class Mirror:
         self._assumed.discard(key)
         item = self.engine.items.get(key)
         if item is None or not item.reserved:
-            self._tell(self._reader.reserved(obj))
+            self._tell(self.reader.reserved(obj))
             return
         if before != value:
-            self._tell(self._reader.reserved(obj))  # with what it holds: pods that are done give theirs back
+            self._tell(self.reader.reserved(obj))  # with what it holds: pods that are done give theirs back
         evicted = conditions.get("Evicted")
         if is_true(evicted) and not item.evicted:
             self._tell(Evicted(key, evicted.get("reason", "")))
