@@ -119,6 +119,7 @@ class Driver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._seconds = {kind.name: kind.seconds for kind in CLASSES}
         self.done = asyncio.Event()
+        self.failure: BaseException | None = None
 
     async def watch(self) -> None:
         async for event in self._client.watch(WORKLOADS, timeout_seconds=3600):
@@ -152,7 +153,13 @@ class Driver:
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.failure = task.exception()
+            self.done.set()
 
     async def _finish(self, obj: Object, key: str) -> None:
         meta, run = obj["metadata"], self._run
@@ -203,6 +210,8 @@ async def measure(kubeconfig: Path, scale: float) -> dict[str, Any]:
         try:
             await feeding
             await driver.done.wait()
+            if driver.failure is not None:
+                raise driver.failure
         except ApiError as error:
             raise SystemExit(f"the server refused: {error}") from None
         elapsed = time.monotonic() - start

@@ -67,6 +67,8 @@ def _check_queue(queue: Queue, seen: dict[str, str]) -> None:
     for item in queue.pending.items():
         _require(item.queue is queue, f"{item.key} waits in {queue.name} but points elsewhere")
         _see(item.key, f"pending in {queue.name}", seen)
+    out_of_view = queue.pending.out_of_view()
+    _require(out_of_view is None, f"{out_of_view} would never be looked at")
     sticky = queue.pending.sticky
     _require(sticky is None or not sticky.reserved, f"the sticky workload of {queue.name} does not wait")
 

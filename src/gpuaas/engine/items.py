@@ -75,7 +75,8 @@ class Item:
         self.key = workload.key
         self.queue = queue
         self.queued = False
-        self.listed = False
+        self.listed: Rank | None = None
+        """The rank under which its queue has it in view as the first of its shape."""
         self.held = False
         self.bucket: Bucket | None = None
         self.last: ScanMemory | None = None

@@ -3,7 +3,8 @@
 Workloads of one shape share a bucket. A shape found not to fit is parked as a whole (nobody of that shape could fare
 better), and a flush wakes shapes, not workloads: both cost nothing per workload. Single workloads can be held as
 well (their back-off is not over, their namespace is not selected). Invariant: a pending item is either in flight,
-held, or in the bucket of its shape; `queued` says the latter. Why a shape is parked is decided in `cycle`.
+held, or in the bucket of its shape; `queued` says the latter. The first of each shape that is not parked is in view
+(`_top`, by rank; entries that no longer lead are skipped when they surface). Why a shape is parked is decided in `cycle`.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Pending:
         item.bucket = bucket
         bucket.count(item, 1)
         heappush(bucket.heap, (item.rank, item))
-        if item.shape not in self.parked and bucket.heap[0][1] is item:
+        if item.shape not in self.parked and bucket.head() is item:
             self._list(item)
 
     def hold(self, item: Item) -> None:
@@ -103,14 +104,14 @@ class Pending:
             return any(self._active_heads())
         if self._sticky_waits():
             return True
-        while self._top:
-            rank, item = self._top[0]
-            if item.rank is rank and item.queued and item.shape not in self.parked:
-                bucket = item.bucket
-                if bucket is not None and bucket.head() is item:
-                    return True
-            heappop(self._top)
-            self._unlist(rank, item)
+        top = self._top
+        while top:
+            rank, item = top[0]
+            if self._leads(rank, item):
+                return True
+            heappop(top)
+            if item.listed is rank:
+                item.listed = None
         return False
 
     def remove(self, item: Item) -> None:
@@ -130,7 +131,7 @@ class Pending:
 
     def hold_those(self, stays_out: Callable[[Item], bool], shape: Shape) -> None:
         """Take those of a parked shape that a flush must not wake (another reason keeps them out) aside."""
-        for (of_shape, _), bucket in self._buckets.items():
+        for (of_shape, _), bucket in list(self._buckets.items()):
             if of_shape is shape:
                 for item in list(bucket.live()):
                     if stays_out(item):
@@ -198,7 +199,7 @@ class Pending:
         waiting = [item for bucket in self._buckets.values() for item in bucket.live()]
         self.usage_of, self._buckets, self._top = usage_of, {}, []
         for item in waiting:
-            item.queued = item.listed = False
+            item.queued, item.listed = False, None
         for item in waiting:
             self.push(item)
 
@@ -228,27 +229,19 @@ class Pending:
         top = self._top
         while top:
             rank, item = heappop(top)
-            if item.rank is not rank:
-                continue
-            item.listed = False
-            bucket = item.bucket
-            if bucket is None or bucket.shape in self.parked:
-                continue
-            head = bucket.head()
-            if head is None:
-                self._discard(bucket)
-            elif head is item:
-                heappop(bucket.heap)
-                self._unqueue(item)
-                following = bucket.head()
-                if following is not None:
-                    self._list(following)
-                else:
-                    self._discard(bucket)
-                return item
-            else:
-                self._list(head)
+            leads = self._leads(rank, item)
+            if item.listed is rank:
+                item.listed = None
+            if leads:
+                return self._unqueue(item)
         return None
+
+    def _leads(self, rank: Rank, item: Item) -> bool:
+        """Whether an entry of the top is what it says: the first of a shape that is not parked."""
+        if item.rank is not rank or not item.queued or item.shape in self.parked:
+            return False
+        assert item.bucket is not None
+        return item.bucket.head() is item
 
     def _next_by_usage(self, usage_of: Callable[[str], float]) -> Item | None:
         best = min(
@@ -282,28 +275,31 @@ class Pending:
         assert bucket is not None
         item.queued = False
         bucket.count(item, -1)
+        if bucket.size == 0:
+            if self._buckets.get((bucket.shape, bucket.local_queue)) is bucket:
+                del self._buckets[bucket.shape, bucket.local_queue]
+            return item
         if len(bucket.heap) > 64 and len(bucket.heap) > 4 * bucket.size:
             bucket.heap = [entry for entry in bucket.heap if entry[1].queued and entry[1].rank is entry[0]]
             heapify(bucket.heap)
+        if self.usage_of is None and bucket.shape not in self.parked:
+            head = bucket.head()
+            assert head is not None
+            self._list(head)
         return item
 
-    def _discard(self, bucket: Bucket) -> None:
-        key = (bucket.shape, bucket.local_queue)
-        if bucket.size == 0 and self._buckets.get(key) is bucket:
-            del self._buckets[key]
-
     def _list(self, item: Item) -> None:
-        if not item.listed:
-            item.listed = True
+        if item.listed is not item.rank:
+            item.listed = item.rank
             heappush(self._top, (item.rank, item))
 
-    def _unlist(self, rank: Rank, item: Item) -> None:
-        """An entry of the top left it without its item being taken: keep its bucket in view."""
-        if item.rank is not rank:
-            return
-        item.listed = False
-        bucket = item.bucket
-        if bucket is not None and bucket.shape not in self.parked:
-            head = bucket.head()
-            if head is not None:
-                self._list(head)
+    def out_of_view(self) -> str | None:
+        """A workload that leads its shape and that nobody would ever take; there is none."""
+        if self.usage_of is not None:
+            return None
+        in_view = {id(rank) for rank, _ in self._top}
+        for (shape, _), bucket in self._buckets.items():
+            head = None if shape in self.parked else bucket.head()
+            if head is not None and (head.listed is not head.rank or id(head.rank) not in in_view):
+                return head.key
+        return None

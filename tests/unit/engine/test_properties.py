@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -146,9 +147,18 @@ class Engines(RuleBasedStateMachine):
         self.tell(Evicted(key, "Preempted"))
 
     @precondition(lambda self: self.leaving)
-    @rule()
-    def release(self) -> None:
-        self.tell(Released(self.leaving.pop(0)))
+    @rule(later=st.booleans())
+    def release(self, later: bool) -> None:
+        """It waits again, at its old place or behind those that came meanwhile."""
+        key = self.leaving.pop(0)
+        item = self.engine.items[key]
+        self.tell(Released(key, replace(item.workload, ordered_at=self.now if later else None)))
+
+    @precondition(lambda self: self.engine.items)
+    @rule(data=st.data(), priority=st.integers(0, 3))
+    def change_priority(self, data: st.DataObject, priority: int) -> None:
+        key = data.draw(st.sampled_from(sorted(self.engine.items)))
+        self.tell(replace(self.engine.items[key].workload, priority=priority))
 
     @rule(data=st.data(), name=st.sampled_from(QUEUES))
     def change_queue(self, data: st.DataObject, name: str) -> None:

@@ -292,3 +292,25 @@ def test_news_of_workloads_nobody_knows_changes_nothing() -> None:
     before = fingerprint(lab.engine)
     lab.engine.apply(Finished("ns/x"), Released("ns/x"), Evicted("ns/x", "Preempted"))
     assert fingerprint(lab.engine) == before
+
+
+def test_a_workload_that_went_first_was_evicted_and_came_back_later_is_found_again() -> None:
+    """It preempted (so it was taken before its turn), ran, was evicted, and waits under a new rank."""
+    lab = Lab(queue("q", 4, within="LowerPriority"))
+    lab.run("low", "q", 4)
+    lab.submit("mid", "q", 4, priority=1)
+    lab.release(lab.cycle())
+    assert "mid" in admitted(lab.cycle())
+    lab.submit("high", "q", 4, priority=2)
+    plan = lab.cycle()
+    for victim in plan.preemptions:
+        lab.engine.apply(Released(victim.key, replace(lab.engine.items[victim.key].workload, ordered_at=lab.now)))
+    lab.engine.validate()
+    assert "high" in admitted(lab.cycle())
+    lab.settle()
+    lab.finish("high")
+    lab.settle()
+    assert lab.running() == {"mid"}
+    lab.finish("mid")
+    lab.settle()
+    assert lab.running() == {"low"}
