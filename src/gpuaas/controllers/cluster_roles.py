@@ -48,7 +48,8 @@ class ClusterRoleAggregationController(Controller):
         patch = {
             "apiVersion": CLUSTER_ROLES.api_version,
             "kind": CLUSTER_ROLES.kind,
-            "metadata": {"name": key.name},
+            # With its uid, so that a role deleted meanwhile is not made anew.
+            "metadata": {"name": key.name, "uid": role["metadata"]["uid"]},
             "rules": rules,
         }
         await self.client.patch(

@@ -100,6 +100,25 @@ async def test_an_aggregated_role_has_the_rules_of_those_it_selects_and_follows_
         assert [rule["verbs"] for rule in on.cluster.read(CLUSTER_ROLES, "whole")["rules"]] == [["get"]]
 
 
+@scenario
+async def test_rules_are_written_to_the_very_role_they_were_summed_for_so_a_deleted_one_is_not_made_anew() -> None:
+    cluster = FakeCluster()
+    written: list[Any] = []
+    patch = cluster.patch
+
+    async def noted(resource: Any, name: str, body: Any, *rest: Any, **options: Any) -> Object:
+        written.append(body)
+        return await patch(resource, name, body, *rest, **options)
+
+    cluster.patch = noted  # type: ignore[method-assign]
+    async with stage(ClusterRoleAggregationController, cluster=cluster) as on:
+        cluster.put(CLUSTER_ROLES, _role("a", "get", labels={"sum": "yes"}))
+        selector = {"clusterRoleSelectors": [{"matchLabels": {"sum": "yes"}}]}
+        cluster.put(CLUSTER_ROLES, {"metadata": {"name": "whole"}, "rules": [], "aggregationRule": selector})
+        await on.settle()
+    assert [body["metadata"]["uid"] for body in written] == [cluster.read(CLUSTER_ROLES, "whole")["metadata"]["uid"]]
+
+
 def test_a_role_never_sums_itself() -> None:
     role = _role("self", "get", labels={"sum": "yes"})
     role["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {"sum": "yes"}}]}
