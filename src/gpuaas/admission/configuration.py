@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.resources import ResourceRules
 from gpuaas.base.selectors import LabelSelector
-from gpuaas.engine.engine import Config
+from gpuaas.engine.config import Config
 from gpuaas.engine.supervise import ReadyRules
 
 
@@ -47,11 +47,10 @@ class Configuration:
 class Configured:
     """The configuration in force."""
 
-    def __init__(self, now: Configuration | None = None, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(self, now: Configuration | None = None) -> None:
         self.now = now or Configuration()
         self.started_with = self.now
         """What holds while no object of the cluster says otherwise."""
-        self.warnings = warnings
         self._told: list[Callable[[Configuration, Configuration], None]] = []
 
     def subscribe(self, told: Callable[[Configuration, Configuration], None]) -> None:

@@ -19,7 +19,7 @@ from gpuaas.admission.resources import ResourceRules, Transformation
 from gpuaas.base.fielderrors import child, duplicate, invalid, keyed, not_supported, required, type_invalid
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.base.selectors import NOT_IN, LabelSelector, Requirement
-from gpuaas.engine.engine import BOTH_STRATEGIES, Config
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.supervise import ReadyRules
 from gpuaas.engine.usage_share import UsageConfig
 from gpuaas.machinery.yamltext import YamlError, load_yaml

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration
+from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.configuration_file import BETA2, Reading, configuration_of
 from gpuaas.admission.integrations.config import MANAGED_NAMESPACE
-from gpuaas.engine.engine import BOTH_STRATEGIES
+from gpuaas.engine.config import BOTH_STRATEGIES
 
 View = Mapping[str, Any]
 
@@ -37,6 +37,15 @@ _FRAMEWORKS = {
     "LeaderWorkerSet": "leaderworkerset.x-k8s.io/leaderworkerset",
     "SparkApplication": "sparkoperator.k8s.io/sparkapplication",
 }
+
+
+def follow(kueue: View, configured: Configured) -> tuple[str, ...]:
+    """What the object says is in force from now on; gives the warnings. Raises ConfigurationError, changing nothing."""
+    if (kueue.get("spec") or {}).get("managementState") in ("Unmanaged", "Removed"):
+        return ()
+    reading = from_kueue_object(kueue, configured.started_with)
+    configured.become(reading.configuration)
+    return reading.warnings
 
 
 def from_kueue_object(kueue: View, started_with: Configuration) -> Reading:

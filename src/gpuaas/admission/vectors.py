@@ -15,7 +15,8 @@ from gpuaas.admission import quotas
 from gpuaas.admission.resources import Object
 from gpuaas.admission.workloads import Reader
 from gpuaas.engine.changes import Finished, Released
-from gpuaas.engine.engine import BOTH_STRATEGIES, Config, Engine
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
+from gpuaas.engine.engine import Engine
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.topology_values import Topology
 from gpuaas.engine.values import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuaas.admission.integrations.config import JobsConfig
+from gpuaas.admission.configuration import Configured
 from gpuaas.api.custom import bundled
 from gpuaas.api.kubernetes import builtin_kinds, schema_source
 from gpuaas.apiserver.access import Access
@@ -17,6 +17,7 @@ from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
+from gpuaas.client.kueue import KUEUES
 from gpuaas.machinery.schema.model import SchemaSet
 from gpuaas.store import Store
 
@@ -26,6 +27,7 @@ class ClusterParts:
     cluster: Cluster
     access: Access
     definitions: Definitions
+    configured: Configured
 
     async def close(self) -> None:
         self.definitions.stop()
@@ -41,7 +43,7 @@ async def open_cluster(
     ids: IdSource,
     *,
     fsync: bool = True,
-    jobs: JobsConfig | None = None,
+    configured: Configured | None = None,
 ) -> ClusterParts:
     store = await Store.open(path, clock=clock, fsync=fsync)
     cluster = Cluster(name, store, SchemaSet(schema_source), clock, ids)
@@ -50,8 +52,20 @@ async def open_cluster(
     client = LocalClient(cluster, access.system_user("bootstrap"), "gpuaas")
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
-    install_job_webhooks(cluster, jobs)
+    configured = configured or Configured()
+    install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
     access.start()
     await bootstrap(cluster, client, definitions)
-    return ClusterParts(cluster, access, definitions)
+    _take_up(cluster, configured)
+    return ClusterParts(cluster, access, definitions, configured)
+
+
+def _take_up(cluster: Cluster, configured: Configured) -> None:
+    """What the cluster's own Kueue object said before a restart holds from the first request on."""
+    entry = cluster.store.get(f"{KUEUES.group}/{KUEUES.plural}//cluster")
+    if entry is None or entry.obj["metadata"].get("deletionTimestamp"):
+        return
+    from gpuaas.admission.configuration_operator import follow
+
+    follow(entry.obj, configured)

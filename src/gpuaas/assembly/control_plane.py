@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import gpuaas
+from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.apiserver.http import Listener, listen
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator
@@ -44,6 +45,7 @@ class Settings:
     names: tuple[str, ...] = field(default=())  # more names and addresses for the certificate
     fsync: bool = True
     fleet: Fleet | None = None  # None: one node, this machine
+    kueue: Configuration = field(default_factory=Configuration)
 
 
 class ControlPlane:
@@ -81,8 +83,15 @@ class ControlPlane:
         self.trust = Trust(self.home.certificates, self.home.users, self.clock)
         ids = SystemIds()
         for name in self.settings.clusters:
+            configured = Configured(self.settings.kueue)
             parts = await open_cluster(
-                name, self.home.store(name), self.trust, self.clock, ids, fsync=self.settings.fsync
+                name,
+                self.home.store(name),
+                self.trust,
+                self.clock,
+                ids,
+                fsync=self.settings.fsync,
+                configured=configured,
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)

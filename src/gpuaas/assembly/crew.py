@@ -29,7 +29,7 @@ async def run_crew(
         root_ca=trust.authority_pem,
         secret_token=parts.access.secret_token,
     )
-    made = all_controllers(deps)
+    made = all_controllers(deps, configured=parts.configured)
     for each in made:
         if isinstance(each, KueueCore):
             mount_visibility(parts.cluster, each)

@@ -8,12 +8,13 @@ objects they ask for, from the store as it is at this very write.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.jobs import annotations_of, queue_of
-from gpuaas.admission.integrations.registry import JOB_KINDS, KINDS
+from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.cluster import Cluster
@@ -24,10 +25,11 @@ from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import NAMESPACES, PODS
 
 Old = Mapping[str, Any] | None
+PODS_ON = "pod"  # the integration of pods that belong to nobody; pods of held sets are held without it
 
 
-def install_job_webhooks(cluster: Cluster, config: JobsConfig | None = None) -> None:
-    around = Surroundings(cluster, config or JobsConfig())
+def install_job_webhooks(cluster: Cluster, configured: Configured | None = None) -> None:
+    around = Surroundings(cluster, configured or Configured())
     for kind in JOB_KINDS:
         hook = JobWebhook(kind, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, hook.default)
@@ -53,9 +55,17 @@ class Refused(ApiError):
 class Surroundings:
     """What the rules ask about the rest of the cluster."""
 
-    def __init__(self, cluster: Cluster, config: JobsConfig) -> None:
+    def __init__(self, cluster: Cluster, configured: Configured) -> None:
         self._store = cluster.store
-        self._config = config
+        self._configured = configured
+
+    @property
+    def config(self) -> JobsConfig:
+        """As it is at this very write."""
+        return self._configured.now.jobs
+
+    def owner_managed(self, obj: Object) -> bool:
+        return kinds_of(self.config.frameworks).owner_managed(obj)
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         where = namespace if resource.namespaced else ""
@@ -67,18 +77,19 @@ class Surroundings:
         return (found["metadata"].get("labels") or {}) if found is not None else {}
 
     def selected(self, namespace: str) -> bool:
-        return self._config.selects(self.labels(namespace))
+        return self.config.selects(self.labels(namespace))
 
     def held(self, namespace: str) -> bool:
         """Whether jobs there wait although they name no queue."""
-        return self._config.holds_without_queue(self.labels(namespace))
+        return self.config.holds_without_queue(self.labels(namespace))
 
     def default_queue(self, namespace: str) -> bool:
         return self.find(LOCAL_QUEUES, namespace, keys.DEFAULT_QUEUE) is not None
 
     def ancestor(self, obj: Object, namespace: str, webhook: str) -> tuple[Resource, Object] | None:
         try:
-            return KINDS.ancestor(obj, self.find, without_queue=self.held(namespace))
+            kinds = kinds_of(self.config.frameworks)
+            return kinds.ancestor(obj, self.find, without_queue=self.held(namespace))
         except (OwnerMissing, TooDeep) as error:
             raise Refused(webhook, str(error)) from error
 
@@ -88,7 +99,7 @@ class Surroundings:
         return bool(queue_of(obj)) or self.held(namespace)
 
     def give_default_queue(self, obj: Object, namespace: str) -> None:
-        if queue_of(obj) or not self.default_queue(namespace) or KINDS.owner_managed(obj):
+        if queue_of(obj) or not self.default_queue(namespace) or self.owner_managed(obj):
             return
         if self.selected(namespace):
             set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
@@ -102,7 +113,7 @@ class JobWebhook:
         self._around = around
 
     def default(self, op: Operation, obj: Object, old: Old) -> None:
-        if op.subresource or old is not None or not obj.get("spec"):
+        if op.subresource or old is not None or not obj.get("spec") or not self._is_on:
             return  # without a spec there is nothing to hold, and the schema may say so
         self._around.give_default_queue(obj, op.namespace)
         if self._around.must_wait(obj, op.namespace, f"m{self._kind.webhook}.kb.io"):
@@ -112,6 +123,8 @@ class JobWebhook:
 
     def validate(self, op: Operation, obj: Object, old: Old) -> None:
         if op.subresource not in ("", "scale") or not obj.get("spec") or (old is not None and not old.get("spec")):
+            return
+        if not self._is_on:
             return
         kind, find = self._kind, self._around.find
         held = bool(queue_of(obj)) or (old is not None and bool(queue_of(old))) or self._around.held(op.namespace)
@@ -126,6 +139,10 @@ class JobWebhook:
             errors += kind.update_errors(obj, old, find)
         if errors:
             raise Denied(f"v{kind.webhook}.kb.io", errors)
+
+    @property
+    def _is_on(self) -> bool:
+        return self._around.config.enables(self._kind.framework)
 
 
 class SetWebhook:
@@ -159,6 +176,8 @@ class SetWebhook:
         return self._around.must_wait(obj, op.namespace, f"{part}{self._kind.webhook}.kb.io")
 
     def _is_others(self, obj: Object) -> bool:
+        if not self._around.config.enables(self._kind.framework):
+            return True
         return self._kind is STATEFUL_SET and replicated.belongs_to_others(obj)
 
 
@@ -179,6 +198,8 @@ class PodWebhook:
         if found is not None:
             self._hold_for(obj, found)
             return
+        if not around.config.enables(PODS_ON):
+            return
         if not queue_of(obj) and around.default_queue(namespace):
             set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
         if queue_of(obj) or around.held(namespace):
@@ -197,6 +218,8 @@ class PodWebhook:
         pod_rules.hold(obj, by_parent=True)
 
     def validate(self, op: Operation, obj: Object, old: Old) -> None:
+        if not (self._around.config.enables(PODS_ON) or keys.SUSPENDING_PARENT in annotations_of(obj)):
+            return
         if old is None:
             errors = pod_rules.create_errors(obj)
         elif op.subresource == "resize":
@@ -209,7 +232,7 @@ class PodWebhook:
         if errors:
             raise Denied("vpod.kb.io", errors)
         if not op.subresource and (old is None or keys.SUSPENDING_PARENT not in annotations_of(obj)):
-            words = pod_rules.warning(obj, owner_managed=KINDS.owner_managed(obj))
+            words = pod_rules.warning(obj, owner_managed=self._around.owner_managed(obj))
             if words:
                 op.warnings.append(words)
 

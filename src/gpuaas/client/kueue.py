@@ -16,6 +16,7 @@ PRIORITY_CLASSES: Final = Resource(GROUP, _VERSION, "workloadpriorityclasses", F
 ADMISSION_CHECKS: Final = Resource(GROUP, _VERSION, "admissionchecks", False, "AdmissionCheck")
 TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
 PREEMPTIONS: Final = Resource("gpuaas.dev", "v1alpha1", "preemptions", True, "Preemption")
+KUEUES: Final = Resource("kueue.openshift.io", "v1", "kueues", False, "Kueue")
 FINALIZER: Final = f"{GROUP}/resource-in-use"
 
 KUEUE: Final = (
@@ -28,4 +29,5 @@ KUEUE: Final = (
     ADMISSION_CHECKS,
     TOPOLOGIES,
     PREEMPTIONS,
+    KUEUES,
 )

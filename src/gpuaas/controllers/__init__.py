@@ -6,6 +6,7 @@ are those kube-controller-manager knows its own by.
 
 from collections.abc import Container
 
+from gpuaas.admission.configuration import Configured
 from gpuaas.controllers.claim_protection import ClaimProtectionController
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
 from gpuaas.controllers.cron_jobs import CronJobController
@@ -19,6 +20,7 @@ from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.job_sets import JobSetController
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
+from gpuaas.controllers.kueue_operator import KueueOperator
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.node_lifecycle import (
     NodeLifecycleController,
@@ -79,13 +81,17 @@ OPERATORS: tuple[type[Controller], ...] = (
     TrainJobController,
     *TRAINING_CONTROLLERS,
 )
-KUEUE: tuple[type[Controller], ...] = (KueueCore, QueueStatuses, *JOB_CONTROLLERS)
+KUEUE = (KueueOperator, KueueCore, QueueStatuses, *JOB_CONTROLLERS)
 
 
-def all_controllers(deps: Deps, names: Container[str] | None = None) -> list[Controller]:
+def all_controllers(
+    deps: Deps, names: Container[str] | None = None, configured: Configured | None = None
+) -> list[Controller]:
     """Every controller, or only those of the given names."""
-    return [
-        kind(deps)
-        for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS, *KUEUE)
-        if names is None or kind.name in names
-    ]
+    configured = configured or Configured()
+    plain = [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS) if _wanted(kind, names)]
+    return [*plain, *(kind(deps, configured) for kind in KUEUE if _wanted(kind, names))]
+
+
+def _wanted(kind: type[Controller], names: Container[str] | None) -> bool:
+    return names is None or kind.name in names

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from gpuaas.engine.changes import Change
 from gpuaas.engine.checks import validate
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.cycle import Cycle, Refusal
 from gpuaas.engine.entries import Requeue
 from gpuaas.engine.explain import Explanation, explain
@@ -22,27 +22,10 @@ from gpuaas.engine.preempt_fair import STRATEGIES
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology_assign import place_reserved
-from gpuaas.engine.usage_share import Ledger, UsageConfig
+from gpuaas.engine.usage_share import Ledger
 from gpuaas.engine.values import Millis
 from gpuaas.engine.whatif import Checkpoint
 from gpuaas.engine.world import World, natural
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """How the engine is set; the defaults are upstream's."""
-
-    fair_sharing: tuple[str, ...] | None = None
-    """Names of the preemption strategies, in order; None: by priority and place only."""
-    ignore_undeclared: bool = False
-    """Resources a queue has no quota for are not looked at."""
-    usage_sharing: UsageConfig | None = None
-    """Admission fair sharing, for the queues that ask for it."""
-    block_admission: bool = False
-    """Admit nothing more while an admitted workload's pods are not all ready."""
-
-
-BOTH_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
 class Engine(World):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import open_cluster
@@ -25,7 +26,7 @@ from gpuaas.runtime.controller import Controllers, Deps
 
 RUNNING = {
     "garbage-collector-controller", "serviceaccount-controller", "namespace-controller", "job-controller",
-    "replicaset-controller", "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses", "raycluster-controller", "notebook-controller",
+    "replicaset-controller", "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses", "kueue-operator", "raycluster-controller", "notebook-controller",
 }  # fmt: skip
 LIMIT = 15.0
 
@@ -33,6 +34,7 @@ LIMIT = 15.0
 class House:
     def __init__(self, home: Path, config: JobsConfig) -> None:
         self.config = config
+        self.configured = Configured(Configuration(jobs=config))
         self._loop = asyncio.new_event_loop()
         self._numbers = itertools.count(1)
         self._run(self._open(home))
@@ -44,13 +46,15 @@ class House:
         clock = SystemClock()
         trust = Trust(home / "certificates", home / "users.json", clock)
         store = home / "store.db"
-        self._parts = await open_cluster("local", store, trust, clock, SystemIds(), fsync=False, jobs=self.config)
+        self._parts = await open_cluster(
+            "local", store, trust, clock, SystemIds(), fsync=False, configured=self.configured
+        )
         cluster, access = self._parts.cluster, self._parts.access
         deps = Deps.over(
             LocalClient(cluster, access.system_user("controllers"), "gpuaas"), clock, LocalDiscovery(cluster)
         )
-        jobs = [kind(deps, self.config) for kind in JOB_CONTROLLERS]
-        self._controllers = Controllers(deps, [*all_controllers(deps, RUNNING), *jobs])
+        jobs = [kind(deps, self.configured) for kind in JOB_CONTROLLERS]
+        self._controllers = Controllers(deps, [*all_controllers(deps, RUNNING, self.configured), *jobs])
         await self._controllers.start()
         self.client = LocalClient(cluster, access.system_user("somebody"), "kubectl")
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.engine.changes import Change, Finished, Released
-from gpuaas.engine.engine import BOTH_STRATEGIES, Config, Engine
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
+from gpuaas.engine.engine import Engine
 from gpuaas.engine.plan import Passed, Plan
 from gpuaas.engine.values import (
     ClusterQueue,

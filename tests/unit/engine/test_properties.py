@@ -19,7 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from gpuaas.engine import nominate
 from gpuaas.engine.changes import Change, Evicted, Finished, Gone, Released
 from gpuaas.engine.checks import fingerprint
-from gpuaas.engine.engine import BOTH_STRATEGIES, Config, Engine
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
+from gpuaas.engine.engine import Engine
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.preempt import Hunt, Target, legal
 from gpuaas.engine.queues import Queue

@@ -7,6 +7,7 @@ question; the choice among several workloads is module matching's.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.integrations import outcome, podsets
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
@@ -14,7 +15,7 @@ from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.jobs import PriorityMissing, prebuilt_of, priority_of, queue_of
 from gpuaas.admission.integrations.keys import IS_GROUP, STOPPING
 from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing
-from gpuaas.admission.integrations.registry import KINDS
+from gpuaas.admission.integrations.registry import KINDS, kinds_of
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.kueue import PRIORITY_CLASSES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.protocol import Object, Propagation, Resource
@@ -35,10 +36,13 @@ class JobController(Controller):
 
     integration: Integration
     workers = 32  # each waits for its writes; the more wait together, the more the store writes at once
+    always_on = False
+    """Looks after what is held already even where the configuration has its integration off."""
 
-    def __init__(self, deps: Deps, config: JobsConfig | None = None) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
-        self.config = config or JobsConfig()
+        self._configured = configured or Configured()
+        self._configured.subscribe(self._reconfigured)
         of = deps.informers.of
         self.jobs = self.follow(of(self.integration.resource), self.job_keys)
         self.workloads = Workloads(self.client, of(WORKLOADS), self.clock)
@@ -51,6 +55,19 @@ class JobController(Controller):
         for resource in self.integration.needs:
             self._followed.append(of(resource))
         self._matching = Matching(self)
+
+    @property
+    def config(self) -> JobsConfig:
+        return self._configured.now.jobs
+
+    def ancestor(self, obj: Object, *, held: bool) -> tuple[Resource, Object] | None:
+        return kinds_of(self.config.frameworks).ancestor(obj, self.find, without_queue=held)
+
+    def _reconfigured(self, before: Configuration, now: Configuration) -> None:
+        if before.jobs != now.jobs:
+            for job in self.jobs.all():
+                for key in self.job_keys(job):
+                    self.queue.add(key)
 
     def job_keys(self, obj: Mapping[str, Any]) -> Iterable[Any]:
         return (key_of(obj),)
@@ -101,7 +118,7 @@ class JobController(Controller):
         if held is None or not job.get("spec") or not self.integration.handles(job):
             return None
         try:
-            ancestor = KINDS.ancestor(job, self.find, without_queue=held)
+            ancestor = self.ancestor(job, held=held)
         except TooDeep as error:
             self.tell(job, "JobNestingTooDeep", str(error), warning=True)
             return None
@@ -116,6 +133,8 @@ class JobController(Controller):
 
     def held(self, namespace: str) -> bool | None:
         """Whether jobs there wait although they name no queue; None where none is looked at."""
+        if not (self.always_on or self.config.enables(self.integration.framework)):
+            return None
         found = self._namespaces.get("", namespace)
         if found is None or not self.config.selects(labels_of(found)):
             return None

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, outcome
-from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.places import layout, ungated
 from gpuaas.admission.integrations.pods import has_gate
 from gpuaas.base.errors import NotFound
@@ -23,7 +23,7 @@ class PlacesController(Controller):
     component = "tas-topology-ungater"
     workers = 4
 
-    def __init__(self, deps: Deps, config: JobsConfig | None = None) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
         self._workloads = self.follow(deps.informers.of(WORKLOADS), _placed)
         self._pods = self.follow(deps.informers.of(PODS), _workload_of)

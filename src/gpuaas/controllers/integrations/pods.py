@@ -7,8 +7,8 @@ workload is shared by many pods, which come and go, and that starting and stoppi
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, pod_groups, podsets
-from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import CannotCompose
 from gpuaas.admission.integrations.jobs import annotations_of, new_workload, owner_reference, prebuilt_of, queue_of
 from gpuaas.admission.integrations.outcome import eviction_of
@@ -52,10 +52,12 @@ class PodController(JobController):
     name = COMPONENT
     component = COMPONENT
 
-    def __init__(self, deps: Deps, config: JobsConfig | None = None) -> None:
+    always_on = True
+
+    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         self._pods = Pods()
         self.integration = self._pods
-        super().__init__(deps, config)
+        super().__init__(deps, configured)
         self.jobs.add_index(GROUP, _groups)
 
     def job_keys(self, obj: Mapping[str, Any]) -> Iterable[UnitKey]:

@@ -6,11 +6,11 @@ Scaled to zero a set keeps its workload, on hold and without quota; scaled up ag
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, outcome
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.jobs import annotations_of, labels_of, owner_reference, queue_of
 from gpuaas.admission.integrations.pods import group_of, has_ended
-from gpuaas.admission.integrations.registry import KINDS
 from gpuaas.admission.integrations.replicated import (
     STATEFUL_SET,
     belongs_to_others,
@@ -38,8 +38,8 @@ class StatefulSetJobs(JobController):
     name = "statefulset-kueue-controller"
     component = "statefulset-kueue-controller"
 
-    def __init__(self, deps: Deps, config: Any = None) -> None:
-        super().__init__(deps, config)
+    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
+        super().__init__(deps, configured)
         self._pods = self.follow(deps.informers.of(PODS), self._set_of)
 
     def _set_of(self, pod: Mapping[str, Any]) -> Iterable[Key]:
@@ -65,7 +65,7 @@ class StatefulSetJobs(JobController):
         if held is None or not (held or queue_of(obj)):
             return False
         try:
-            return KINDS.ancestor(obj, self.find, without_queue=held) is None
+            return self.ancestor(obj, held=held) is None
         except (OwnerMissing, TooDeep) as error:
             raise Later(str(error)) from error
 

@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.visibility import pending_entry
+from gpuaas.admission.workloads import Reader
+from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -29,7 +32,7 @@ from gpuaas.controllers.kueue.scheduler import Scheduler
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import Flag, Life, required_checks
-from gpuaas.engine.supervise import ReadyRules, Surroundings, next_step
+from gpuaas.engine.supervise import Surroundings, next_step
 from gpuaas.engine.values import StopPolicy
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
@@ -45,14 +48,15 @@ class KueueCore(Controller):
     component = "kueue-workload-controller"
     workers = 16
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
-        self.engine = Engine()
-        self.mirror = Mirror(self.engine, self._changed)
+        self._configured = configured or Configured()
+        self._configured.subscribe(self._reconfigured)
+        self.engine = Engine(self._configured.now.engine)
+        self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now))
         of = deps.informers.of
         self._local_queues, self._cluster_queues = of(LOCAL_QUEUES), of(CLUSTER_QUEUES)
         self._classes = of(PRIORITY_CLASSES)
-        self._ready: ReadyRules | None = ReadyRules()
         for resource, told in (
             (NAMESPACES, self.mirror.namespace),
             (RESOURCE_FLAVORS, self.mirror.flavor),
@@ -82,6 +86,18 @@ class KueueCore(Controller):
         if self._started:
             self.scheduler.wake()
 
+    def _reconfigured(self, before: Configuration, now: Configuration) -> None:
+        if before.engine != now.engine:
+            self.engine.configure(now.engine)
+        if (before.resources, before.requeue_by_creation) != (now.resources, now.requeue_by_creation):
+            self.mirror.reader = _reader(now)
+            for obj in self._workloads.all():
+                self.mirror.workload(obj, obj)
+        if (before.ready, before.finished_kept) != (now.ready, now.finished_kept):
+            for obj in self._workloads.all():
+                self.queue.add(_key(obj))
+        self._changed()
+
     async def run(self) -> None:
         for informer in self._followed:
             await informer.synced()
@@ -100,8 +116,9 @@ class KueueCore(Controller):
         if is_deleting(obj):
             await self._let_go(obj)
             return None
-        if is_true(conditions_of(obj).get("Finished")):
-            return None
+        finished = conditions_of(obj).get("Finished")
+        if finished is not None and is_true(finished):
+            return await self._forget_finished(obj, finished)
         if await self._sync_priority(obj):
             return None
         return await self._step(obj)
@@ -109,7 +126,7 @@ class KueueCore(Controller):
     async def _step(self, obj: Object) -> Requeue | None:
         life, now = life_of(obj), self.clock.now()
         around = self._surroundings(obj, life)
-        step = next_step(life, around, self._ready, round(now * 1000))
+        step = next_step(life, around, self._configured.now.ready, round(now * 1000))
         if step.life != life:
             await self._apply(obj, life, step.life)
             if step.event:
@@ -191,6 +208,19 @@ class KueueCore(Controller):
         await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
         return True
 
+    async def _forget_finished(self, obj: Object, finished: Mapping[str, Any]) -> Requeue | None:
+        """One that has been finished for long enough is deleted, where the configuration says so."""
+        kept = self._configured.now.finished_kept
+        if kept is None:
+            return None
+        left = parse_rfc3339(finished["lastTransitionTime"]) + kept - self.clock.now()
+        if left > 0:
+            return Requeue(left)
+        meta = obj["metadata"]
+        await self.client.delete(WORKLOADS, meta["name"], meta["namespace"], uid=meta["uid"])
+        self.recorder.event(WORKLOADS, obj, NORMAL, "Deleted", "Deleted finished workload due to elapsed retention")
+        return None
+
     async def _let_go(self, obj: Object) -> None:
         """A deleted workload nobody owns any more goes; while its job lives, the job's controller decides."""
         meta = obj["metadata"]
@@ -239,6 +269,10 @@ class KueueCore(Controller):
 
     def _workloads_of_class(self, found: Mapping[str, Any]) -> list[Key]:
         return [_key(obj) for obj in self._workloads.indexed("class", found["metadata"]["name"])]
+
+
+def _reader(configuration: Configuration) -> Reader:
+    return Reader(configuration.resources, by_creation=configuration.requeue_by_creation)
 
 
 def _key(obj: Mapping[str, Any]) -> Key:

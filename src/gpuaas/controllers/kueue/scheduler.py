@@ -42,7 +42,7 @@ class Scheduler:
         self._writes: set[asyncio.Task[None]] = set()
         self._unsaid: dict[str, Passed] = {}
         """The newest word for each waiting workload that is not written yet; only the newest is."""
-        self.looked: Callable[[Plan, float], None] = lambda plan, seconds: None
+        self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Told of each cycle's plan and how long it took."""
 
     @property

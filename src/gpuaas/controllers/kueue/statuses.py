@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gpuaas.admission.configuration import Configured
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.tally import Share, Tally, cluster_queue_status, local_queue_status, share_of
 from gpuaas.base.clock import rfc3339
@@ -28,7 +29,7 @@ class QueueStatuses(Controller):
     name = "kueue-statuses"
     workers = 4
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
         self._tally = Tally()
         of = deps.informers.of
