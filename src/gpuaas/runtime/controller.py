@@ -80,14 +80,17 @@ class Controller:
         keys: Callable[[Mapping[str, Any]], Iterable[Any]] | None = None,
         *,
         delay: float = 0.0,
+        by: Callable[[Mapping[str, Any]], Any] | None = None,
     ) -> Informer:
         """Each change of an object queues the keys it concerns, as it was and as it is; by default its own.
 
-        With a `delay` news that come together are looked at together.
+        With a `delay` news that come together are looked at together. With `by`, only a change of what that reads counts.
         """
         self._followed.append(informer)
 
         def changed(old: Object | None, new: Object | None) -> None:
+            if by is not None and old is not None and new is not None and by(old) == by(new):
+                return
             for obj in (old, new):
                 if obj is not None:
                     for key in keys(obj) if keys else (key_of(obj),):

@@ -29,6 +29,7 @@ from gpuaas.client.kueue import (
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES
 from gpuaas.controllers.kueue.scheduler import Scheduler
+from gpuaas.controllers.kueue.statuses import standing
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import Flag, Life, required_checks
@@ -74,8 +75,9 @@ class KueueCore(Controller):
         self._workloads.subscribe(self.mirror.workload)
         self._workloads.add_index("queue", _queue_of)
         self._workloads.add_index("class", _class_of)
-        self.follow(self._local_queues, self._workloads_of_local_queue)
-        self.follow(self._cluster_queues, self._workloads_of_cluster_queue)
+        # Their statuses change with every workload; that must not bring every other workload up again.
+        self.follow(self._local_queues, self._workloads_of_local_queue, by=standing)
+        self.follow(self._cluster_queues, self._workloads_of_cluster_queue, by=standing)
         self.follow(self._classes, self._workloads_of_class)
         self.scheduler = Scheduler(
             self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)

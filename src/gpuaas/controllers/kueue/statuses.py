@@ -34,8 +34,10 @@ class QueueStatuses(Controller):
         self._tally = Tally()
         of = deps.informers.of
         self._workloads = of(WORKLOADS)
-        self._queues = self.follow(of(CLUSTER_QUEUES), self._around_cluster_queue)
-        self._locals = self.follow(of(LOCAL_QUEUES), self._around_local_queue)
+        self._queues = self.follow(of(CLUSTER_QUEUES), lambda obj: [_thing(CLUSTER_QUEUES, obj)])
+        self._locals = self.follow(of(LOCAL_QUEUES), lambda obj: [_thing(LOCAL_QUEUES, obj)])
+        self.follow(self._queues, self._around_cluster_queue, by=standing)
+        self.follow(self._locals, self._around_local_queue, by=standing)
         self._flavors = self.follow(
             of(RESOURCE_FLAVORS), lambda obj: [_thing(RESOURCE_FLAVORS, obj), *self._all_queues()]
         )
@@ -65,8 +67,7 @@ class QueueStatuses(Controller):
 
     def _around_cluster_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
         name = obj["metadata"]["name"]
-        things = [_thing(CLUSTER_QUEUES, obj)]
-        things += [_thing(LOCAL_QUEUES, each) for each in self._locals.all() if cluster_queue_named(each) == name]
+        things = [_thing(LOCAL_QUEUES, each) for each in self._locals.all() if cluster_queue_named(each) == name]
         if is_deleting(obj):  # what it held on to may be let go
             things += [_thing(RESOURCE_FLAVORS, each) for each in self._flavors.all() if is_deleting(each)]
             things += [_thing(ADMISSION_CHECKS, each) for each in self._checks.all() if is_deleting(each)]
@@ -77,7 +78,7 @@ class QueueStatuses(Controller):
         meta = obj["metadata"]
         for each in self._workloads.indexed("queue", f"{meta['namespace']}/{meta['name']}"):
             self._count(each, each)
-        return [_thing(LOCAL_QUEUES, obj), (CLUSTER_QUEUES, "", cluster_queue_named(obj))]
+        return [(CLUSTER_QUEUES, "", cluster_queue_named(obj))]
 
     def _all_queues(self) -> list[Thing]:
         return [_thing(CLUSTER_QUEUES, each) for each in self._queues.all()]
@@ -165,6 +166,14 @@ class QueueStatuses(Controller):
         if not self._active(cluster_queue)[0]:
             return False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
         return True, "Ready", "Can submit new workloads to localQueue"
+
+
+def standing(queue: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What others depend on in a queue: what was asked of it and whether it is active, not how much is in it."""
+    meta = queue["metadata"]
+    conditions = (queue.get("status") or {}).get("conditions") or ()
+    active = next((each["status"] for each in conditions if each["type"] == "Active"), None)
+    return meta["uid"], meta.get("generation"), meta.get("deletionTimestamp"), active
 
 
 def _with_condition(obj: Object, active: tuple[bool, str, str], now: str) -> list[Object]:
