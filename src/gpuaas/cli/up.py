@@ -15,6 +15,7 @@ import click
 from gpuaas.assembly.home import Home, Running
 
 if TYPE_CHECKING:
+    from gpuaas.admission.configuration_file import Reading
     from gpuaas.assembly.fleet import Fleet
 
 _START_LIMIT = 30.0
@@ -34,6 +35,12 @@ _STOP_LIMIT = 30.0
     help="Clusters and simulated nodes: a built-in fleet (demo), a file, or none.  [default: the last one]",
 )
 @click.option(
+    "--kueue-config",
+    "kueue",
+    metavar="FILE",
+    help="Kueue's Configuration (config.kueue.x-k8s.io), or none.  [default: the last one]",
+)
+@click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
 def up(
@@ -43,6 +50,7 @@ def up(
     names: tuple[str, ...],
     clusters: tuple[str, ...],
     fleet: str | None,
+    kueue: str | None,
     fsync: bool,
 ) -> None:
     """Start the control plane, in the foreground unless detached."""
@@ -54,6 +62,9 @@ def up(
         click.echo(f"gpuaas already runs here: pid {running.pid}, {running.url} (home {home.path})")
         return
     named = _chosen_fleet(home, fleet)
+    _choose_kueue_config(home, kueue)
+    for warning in _kueue_config(home).warnings:
+        click.echo(f"warning: {_kept_kueue_config(home)}: {warning}", err=True)
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
     started = Started(port, host, names, known, fsync)
     if detach:
@@ -79,6 +90,44 @@ def _chosen_fleet(home: Home, fleet: str | None) -> tuple[str, ...]:
         return tuple(one.name for one in read_fleet(kept.read_text()).clusters) if kept.exists() else ()
     except FleetError as error:
         raise click.BadParameter(str(error), param_hint="--fleet") from None
+
+
+def _choose_kueue_config(home: Home, chosen: str | None) -> None:
+    """Keeps Kueue's configuration in the home, once it has been found to be one."""
+    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
+
+    if chosen == "none":
+        _kept_kueue_config(home).unlink(missing_ok=True)
+    if chosen in (None, "none"):
+        return
+    assert chosen is not None
+    try:
+        text = Path(chosen).read_text()
+        read_configuration(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{chosen} cannot be read: {error}", param_hint="--kueue-config") from None
+    except ConfigurationError as error:
+        raise click.BadParameter(str(error), param_hint="--kueue-config") from None
+    home.make()
+    _kept_kueue_config(home).write_text(text)
+
+
+def _kept_kueue_config(home: Home) -> Path:
+    return home.path / "kueue.yaml"
+
+
+def _kueue_config(home: Home) -> "Reading":
+    """What the home has, which people may also write themselves."""
+    from gpuaas.admission.configuration import Configuration
+    from gpuaas.admission.configuration_file import ConfigurationError, Reading, read_configuration
+
+    kept = _kept_kueue_config(home)
+    if not kept.exists():
+        return Reading(Configuration())
+    try:
+        return read_configuration(kept.read_text())
+    except (OSError, UnicodeDecodeError, ConfigurationError) as error:
+        raise click.ClickException(f"{kept}: {error}") from None
 
 
 def _kept_fleet(home: Home) -> "Fleet | None":
@@ -130,7 +179,8 @@ def _foreground(home: Home, started: Started) -> None:
 
     configure()
     fleet = _kept_fleet(home)
-    settings = Settings(started.clusters, started.host, started.port, started.names, started.fsync, fleet)
+    kueue = _kueue_config(home).configuration
+    settings = Settings(started.clusters, started.host, started.port, started.names, started.fsync, fleet, kueue)
 
     def ready(plane: ControlPlane) -> None:
         started.save(home)

@@ -1,0 +1,443 @@
+"""What a Configuration file means: upstream's defaults, what each knob becomes, and what a mistake is answered with."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig
+from gpuaas.admission.configuration_fields import parse_duration
+from gpuaas.admission.configuration_file import ConfigurationError, configuration_of, read_configuration
+from gpuaas.admission.configuration_operator import follow, from_kueue_object
+from gpuaas.admission.integrations.config import JobsConfig
+from gpuaas.admission.integrations.registry import FRAMEWORKS, kinds_of
+from gpuaas.base.quantity import parse_quantity
+from gpuaas.base.selectors import from_label_selector
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
+from gpuaas.engine.supervise import ReadyRules
+from gpuaas.engine.usage_share import UsageConfig
+
+
+def read(version: str = "v1beta2", **fields: Any) -> Configuration:
+    return configuration_of(_document(version, fields)).configuration
+
+
+def warnings(version: str = "v1beta2", **fields: Any) -> tuple[str, ...]:
+    return configuration_of(_document(version, fields)).warnings
+
+
+def refusal(version: str = "v1beta2", **fields: Any) -> list[str]:
+    with pytest.raises(ConfigurationError) as found:
+        configuration_of(_document(version, fields))
+    return str(found.value).splitlines()
+
+
+def _document(version: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": f"config.kueue.x-k8s.io/{version}", "kind": "Configuration", **fields}
+
+
+def test_an_empty_file_is_upstreams_default_with_every_integration_on() -> None:
+    assert read() == Configuration()
+    assert read().ready == ReadyRules(timeout=1_800_000, recovery_timeout=1_800_000)
+    assert all(read().jobs.enables(name) for name in FRAMEWORKS)
+    assert warnings() == ()
+
+
+KNOBS: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("jobs without a queue", {"manageJobsWithoutQueueName": True}, "jobs", JobsConfig(manage_without_queue=True)),
+    (
+        "which namespaces",
+        {"managedJobsNamespaceSelector": {"matchLabels": {"team": "ai"}}},
+        "jobs",
+        JobsConfig(namespaces=from_label_selector({"matchLabels": {"team": "ai"}}) or JobsConfig().namespaces),
+    ),
+    (
+        "which kinds of jobs, and which of their labels",
+        {"integrations": {"frameworks": ["batch/job", "ray.io/raycluster"], "labelKeysToCopy": ["team"]}},
+        "jobs",
+        JobsConfig(frameworks=frozenset({"batch/job", "ray.io/raycluster"}), label_keys_to_copy=("team",)),
+    ),
+    (
+        "how long pods may take, and what follows",
+        {
+            "waitForPodsReady": {
+                "timeout": "5m",
+                "recoveryTimeout": "90s",
+                "requeuingStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 10, "backoffMaxSeconds": 600},
+            }
+        },
+        "ready",
+        ReadyRules(300_000, 90_000, 10_000, 600_000, 3),
+    ),
+    (
+        "recovery takes as long as starting",
+        {"waitForPodsReady": {"timeout": "5m"}},
+        "ready",
+        ReadyRules(300_000, 300_000),
+    ),
+    (
+        "recovery may take for ever",
+        {"waitForPodsReady": {"recoveryTimeout": "0s"}},
+        "ready",
+        ReadyRules(recovery_timeout=None),
+    ),
+    ("nobody waits for pods", {"featureGates": {"DisableWaitForPodsReady": True}}, "ready", None),
+    (
+        "admission one at a time",
+        {"waitForPodsReady": {"blockAdmission": True}},
+        "engine",
+        Config(block_admission=True),
+    ),
+    (
+        "requeuing by creation",
+        {"waitForPodsReady": {"requeuingStrategy": {"timestamp": "Creation"}}},
+        "requeue_by_creation",
+        True,
+    ),
+    (
+        "fair sharing",
+        {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare"]}},
+        "engine",
+        Config(fair_sharing=("LessThanInitialShare",)),
+    ),
+    (
+        "admission fair sharing",
+        {"admissionFairSharing": {"usageHalfLifeTime": "10m", "resourceWeights": {"cpu": 2}}},
+        "engine",
+        Config(usage_sharing=UsageConfig(600_000, 300_000, (("cpu", 2.0),))),
+    ),
+    (
+        "resources without quota",
+        {"resources": {"quotaCheckStrategy": "IgnoreUndeclared"}},
+        "engine",
+        Config(ignore_undeclared=True),
+    ),
+    ("finished workloads", {"objectRetentionPolicies": {"workloads": {"afterFinished": "1h"}}}, "finished_kept", 3600),
+    (
+        "jobs Kueue gave up on",
+        {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "0s"}}},
+        "jobs",
+        JobsConfig(delete_deactivated_after=0.0),
+    ),
+    (
+        "metrics of queues",
+        {"metrics": {"enableClusterQueueResources": True, "localQueueMetrics": {"enable": False}}},
+        "metrics",
+        MetricsConfig(cluster_queue_resources=True, local_queues=False),
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "part", "value"), [row[1:] for row in KNOBS], ids=[row[0] for row in KNOBS])
+def test_a_knob_changes_its_part_and_nothing_else(fields: dict[str, Any], part: str, value: Any) -> None:
+    expected = replace(Configuration(), **{part: value})
+    if part == "ready" and value is None:
+        expected = replace(expected, jobs=JobsConfig(wait_for_pods_ready=False))
+    assert read(**fields) == expected
+    assert warnings(**fields) == ()
+
+
+def test_resources_are_excluded_and_transformed_as_the_file_says() -> None:
+    rules = read(
+        resources={
+            "excludeResourcePrefixes": ["example.com/"],
+            "transformations": [
+                {"input": "nvidia.com/mig-1g.5gb", "strategy": "Replace", "outputs": {"memory-of-gpus": "5Gi"}}
+            ],
+        }
+    ).resources
+    asked = {"example.com/x": parse_quantity("1"), "nvidia.com/mig-1g.5gb": parse_quantity("2")}
+    assert {name: amount.value for name, amount in rules.applied(asked).items()} == {"memory-of-gpus": 10 << 30}
+
+
+def test_an_older_file_waits_for_pods_only_where_it_says_so() -> None:
+    assert read("v1beta1").ready is None
+    assert read("v1beta1", waitForPodsReady={"enable": False, "timeout": "1m"}).ready is None
+    waits = read("v1beta1", waitForPodsReady={"enable": True})
+    assert waits.ready == ReadyRules(timeout=300_000, recovery_timeout=300_000)
+    assert waits.engine.block_admission
+
+
+def test_an_older_file_shares_fairly_only_where_it_says_so() -> None:
+    assert read("v1beta1", fairSharing={"preemptionStrategies": ["LessThanInitialShare"]}).engine.fair_sharing is None
+    assert read("v1beta1", fairSharing={"enable": True}).engine.fair_sharing == BOTH_STRATEGIES
+
+
+MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "a length of time that is none",
+        {"waitForPodsReady": {"timeout": "5 minutes"}},
+        'waitForPodsReady.timeout: Invalid value: "5 minutes": must be a length of time such as 30s, 5m or 1h30m',
+    ),
+    (
+        "a number where a length of time belongs",
+        {"waitForPodsReady": {"timeout": 300}},
+        "waitForPodsReady.timeout: Invalid value: 300: must be a length of time such as 30s, 5m or 1h30m",
+    ),
+    (
+        "a negative time",
+        {"objectRetentionPolicies": {"workloads": {"afterFinished": "-1h"}}},
+        'objectRetentionPolicies.workloads.afterFinished: Invalid value: "-1h": must be greater than or equal to 0',
+    ),
+    (
+        "a negative count",
+        {"waitForPodsReady": {"requeuingStrategy": {"backoffLimitCount": -1}}},
+        "waitForPodsReady.requeuingStrategy.backoffLimitCount: Invalid value: -1: must be greater than or equal to 0",
+    ),
+    (
+        "another timestamp",
+        {"waitForPodsReady": {"requeuingStrategy": {"timestamp": "Now"}}},
+        'waitForPodsReady.requeuingStrategy.timestamp: Unsupported value: "Now": '
+        'supported values: "Creation", "Eviction"',
+    ),
+    (
+        "fair sharing without strategies",
+        {"fairSharing": {}},
+        "fairSharing.preemptionStrategies: Required value: must be specified",
+    ),
+    (
+        "strategies in the wrong order",
+        {"fairSharing": {"preemptionStrategies": ["LessThanInitialShare", "LessThanOrEqualToFinalShare"]}},
+        "fairSharing.preemptionStrategies: Unsupported value: "
+        '["LessThanInitialShare","LessThanOrEqualToFinalShare"]: supported values: "LessThanOrEqualToFinalShare", '
+        '"LessThanInitialShare", "LessThanOrEqualToFinalShare,LessThanInitialShare"',
+    ),
+    (
+        "the same framework twice",
+        {"integrations": {"frameworks": ["pod", "pod"]}},
+        'integrations.frameworks[1]: Duplicate value: "pod"',
+    ),
+    (
+        "a selector that takes Kueue's own namespace",
+        {"managedJobsNamespaceSelector": {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}},
+        'managedJobsNamespaceSelector: Invalid value: {"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}: '
+        'should not match the "kube-system" namespace',
+    ),
+    (
+        "an operator that is none",
+        {"managedJobsNamespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
+        'managedJobsNamespaceSelector.matchExpressions[0].operator: Invalid value: "Like": not a valid selector operator',
+    ),
+    (
+        "one input twice",
+        {"resources": {"transformations": [{"input": "a"}, {"input": "a"}]}},
+        'resources.transformations[1].input: Duplicate value: "a"',
+    ),
+    (
+        "an amount that is none",
+        {"resources": {"transformations": [{"input": "a", "outputs": {"b": "lots"}}]}},
+        'resources.transformations[0].outputs[b]: Invalid value: "lots": must be a quantity such as 5, 500m or 2Gi',
+    ),
+    (
+        "exclusion where nothing is checked anyway",
+        {"resources": {"excludeResourcePrefixes": ["a"], "quotaCheckStrategy": "IgnoreUndeclared"}},
+        'resources.quotaCheckStrategy: Invalid value: "IgnoreUndeclared": '
+        "excludeResourcePrefixes is not allowed when quotaCheckStrategy is IgnoreUndeclared",
+    ),
+    (
+        "yes where true belongs",
+        {"manageJobsWithoutQueueName": "yes"},
+        'manageJobsWithoutQueueName: Invalid value: "yes": must be true or false',
+    ),
+    (
+        "a gate that is neither on nor off",
+        {"featureGates": {"MultiKueue": 1}},
+        "featureGates[MultiKueue]: Invalid value: 1: must be true or false",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), [row[1:] for row in MISTAKES], ids=[row[0] for row in MISTAKES])
+def test_a_mistake_is_answered_with_field_finding_and_remedy(fields: dict[str, Any], words: str) -> None:
+    assert words in refusal(**fields)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    assert len(refusal(manageJobsWithoutQueueName=1, fairSharing={}, waitForPodsReady={"timeout": "x"})) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "kind: Required value: must be Configuration, of config.kueue.x-k8s.io/v1beta2"),
+        (
+            "kind: Configuration",
+            "apiVersion: Required value: must be config.kueue.x-k8s.io/v1beta1 or config.kueue.x-k8s.io/v1beta2",
+        ),
+        (
+            "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Job}",
+            'kind: Unsupported value: "Job": supported values: "Configuration"',
+        ),
+        ("a: [", "yaml: "),
+    ],
+)
+def test_what_is_no_configuration_is_told_so(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError) as found:
+        read_configuration(text)
+    assert words in str(found.value)
+
+
+def test_the_config_map_upstream_is_installed_with_is_read_too() -> None:
+    inner = "apiVersion: config.kueue.x-k8s.io/v1beta2\\nkind: Configuration\\nmanageJobsWithoutQueueName: true\\n"
+    text = f'{{kind: ConfigMap, data: {{controller_manager_config.yaml: "{inner}"}}}}'
+    assert read_configuration(text).configuration.jobs.manage_without_queue
+
+
+EFFECTLESS: list[tuple[dict[str, Any], str]] = [
+    ({"webhook": {"port": 9443}}, "webhook: has no effect here: webhooks are part of the server"),
+    ({"metrics": {"bindAddress": ":8443"}}, "metrics.bindAddress: has no effect here: metrics are at /metrics"),
+    ({"integrations": {"frameworks": ["ray.io/rayservice"]}}, "integrations.frameworks[0]: has no effect here"),
+    ({"featureGates": {"PartialAdmission": False}}, "featureGates[PartialAdmission]: has no effect here"),
+    ({"featureGates": {"Flying": True}}, "featureGates[Flying]: is not a feature gate of Kueue 0.19"),
+    ({"waitForPodReady": {}}, "waitForPodReady: is not known and has no effect; did you mean waitForPodsReady?"),
+    (
+        {"waitForPodsReady": {"timeOut": "5m"}},
+        "waitForPodsReady.timeOut: is not known and has no effect; did you mean timeout?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "words"), EFFECTLESS)
+def test_what_has_no_effect_here_is_accepted_with_a_warning(fields: dict[str, Any], words: str) -> None:
+    told = warnings(**fields)
+    assert len(told) == 1
+    assert told[0].startswith(words)
+
+
+@pytest.mark.parametrize("gate", ["MultiKueue", "PartialAdmission"])
+def test_a_gate_set_to_what_it_is_anyway_is_no_news(gate: str) -> None:
+    assert warnings(featureGates={gate: True}) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("300ms", 0.3), ("1h30m", 5400), ("1.5h", 5400), ("0", 0), ("+5s", 5), ("-5s", -5), (".5s", 0.5),
+        ("", None), ("5", None), ("5d", None), ("s", None), ("1h ", None), ("9999999999h", None),
+    ],
+)  # fmt: skip
+def test_lengths_of_time_are_read_as_go_reads_them(text: str, seconds: float | None) -> None:
+    assert parse_duration(text) == (None if seconds is None else pytest.approx(seconds))
+
+
+# OpenShift's Kueue object.
+
+
+def kueue(**config: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "cluster", "generation": 1},
+        "spec": {"config": {"integrations": {"frameworks": ["BatchJob", "RayCluster"]}, **config}},
+    }
+
+
+def told(**config: Any) -> Configuration:
+    return from_kueue_object(kueue(**config), Configuration()).configuration
+
+
+def test_the_object_holds_jobs_of_its_frameworks_in_labelled_namespaces() -> None:
+    jobs = told().jobs
+    assert jobs.frameworks == {"batch/job", "ray.io/raycluster"}
+    assert jobs.selects({"kueue.openshift.io/managed": "true"})
+    assert not jobs.selects({})
+
+
+@pytest.mark.parametrize(("policy", "held"), [(None, True), ("", True), ("None", True), ("QueueName", False)], ids=str)
+def test_what_the_label_policy_says_of_jobs_without_a_queue(policy: str | None, held: bool) -> None:
+    said = {} if policy is None else {"workloadManagement": {"labelPolicy": policy}}
+    assert told(**said).jobs.holds_without_queue({"kueue.openshift.io/managed": "true"}) is held
+
+
+def test_the_preemption_policy_chooses_fair_sharing() -> None:
+    assert told(preemption={"preemptionPolicy": "Classical"}).engine.fair_sharing is None
+    assert told(preemption={"preemptionPolicy": "FairSharing"}).engine.fair_sharing == BOTH_STRATEGIES
+
+
+@pytest.mark.parametrize(
+    ("gang", "ready", "block"),
+    [
+        ({"policy": "ByWorkloadDefaults"}, ReadyRules(), False),
+        (
+            {"policy": "None"},
+            ReadyRules(timeout=365 * 86_400_000, recovery_timeout=365 * 86_400_000),
+            False,
+        ),
+        (
+            {
+                "policy": "ByWorkload",
+                "byWorkload": {
+                    "admission": "Sequential",
+                    "timeoutSeconds": 60,
+                    "recoveryTimeoutSeconds": 0,
+                    "requeuingStrategy": {"retryLimit": 2, "backoffBaseSeconds": 30},
+                },
+            },
+            ReadyRules(60_000, None, 30_000, 3_600_000, 2),
+            True,
+        ),
+    ],
+    ids=["defaults", "none", "by workload"],
+)
+def test_gang_scheduling_is_waiting_for_pods(gang: dict[str, Any], ready: ReadyRules, block: bool) -> None:
+    found = told(gangScheduling=gang)
+    assert (found.ready, found.engine.block_admission) == (ready, block)
+
+
+@pytest.mark.parametrize(
+    ("said", "usage"),
+    [
+        ({"configuration": "Default"}, UsageConfig(1_800_000, 300_000)),
+        (
+            {
+                "configuration": "Custom",
+                "custom": {"usageHalfLifeTimeSeconds": 60, "resourceWeights": [{"name": "cpu", "weight": ".5"}]},
+            },
+            UsageConfig(60_000, 300_000, (("cpu", 0.5),)),
+        ),
+    ],
+    ids=["default", "custom"],
+)
+def test_admission_fair_sharing_of_the_object(said: dict[str, Any], usage: UsageConfig) -> None:
+    assert told(admissionFairSharing=said).engine.usage_sharing == usage
+
+
+def test_what_the_object_cannot_say_stays_as_the_file_has_it() -> None:
+    file = read(
+        resources={"excludeResourcePrefixes": ["example.com/"]},
+        objectRetentionPolicies={"workloads": {"afterFinished": "1h", "afterDeactivatedByKueue": "2h"}},
+        waitForPodsReady={"timeout": "1m"},
+    )
+    found = from_kueue_object(kueue(), file).configuration
+    assert found.resources.exclude_prefixes == ("example.com/",)
+    assert (found.finished_kept, found.jobs.delete_deactivated_after) == (3600, 7200)
+    assert found.ready == ReadyRules()
+
+
+def test_who_depends_on_the_configuration_is_told_once_of_each_change() -> None:
+    configured, heard = Configured(), []
+    configured.subscribe(lambda before, now: heard.append((before.engine.fair_sharing, now.engine.fair_sharing)))
+    follow(kueue(preemption={"preemptionPolicy": "FairSharing"}), configured)
+    follow(kueue(preemption={"preemptionPolicy": "FairSharing"}), configured)
+    configured.become(configured.started_with)
+    assert heard == [(None, BOTH_STRATEGIES), (BOTH_STRATEGIES, None)]
+
+
+def test_an_object_that_is_not_managed_changes_nothing() -> None:
+    configured = Configured()
+    follow({**kueue(), "spec": {**kueue()["spec"], "managementState": "Unmanaged"}}, configured)
+    assert configured.now == Configuration()
+
+
+# Which kinds answer for others.
+
+
+def test_a_kind_that_is_off_answers_for_nobody() -> None:
+    reference = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "controller": True}
+    child = {"metadata": {"ownerReferences": [reference]}}
+    assert kinds_of(None).owner_managed(child)
+    assert not kinds_of(frozenset({"batch/job"})).owner_managed(child)
+
+
+def test_a_notebook_is_held_where_stateful_sets_are() -> None:
+    assert JobsConfig(frameworks=frozenset({"statefulset"})).enables("kubeflow.org/notebook")
+    assert JobsConfig(frameworks=frozenset({"kubeflow.org/notebook"})).enables("kubeflow.org/notebook")
+    assert not JobsConfig(frameworks=frozenset({"batch/job"})).enables("kubeflow.org/notebook")
