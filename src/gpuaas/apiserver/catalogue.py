@@ -8,6 +8,7 @@ fresh tree, and both convert through the hub. Definitions come and go at run tim
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+import gpuaas
 from gpuaas.api.kinds import Kind, Object
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.machinery.schema.decode import normalize
@@ -110,6 +111,11 @@ class Resource:
         self.custom = custom
         self.stamp = stamp  # of the definition it was made from: another one, another shape
         self._convert = convert
+
+    @property
+    def bundled(self) -> bool:
+        """A custom kind we ship, as we ship it: its definition does not change while we run."""
+        return self.custom and self.stamp == gpuaas.__version__
 
     def key(self, namespace: str, name: str) -> str:
         return f"{self.prefix}{namespace}/{name}"

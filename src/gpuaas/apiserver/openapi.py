@@ -47,9 +47,9 @@ class OpenApi:
         if generation != self._catalogue.generation:
             pairs = [pair for pairs in self._paths().values() for pair in pairs]
             document = v2_document(
-                (kind for resource, kind in pairs if not _bundled(resource)),
+                (kind for resource, kind in pairs if not resource.bundled),
                 self._schema_of,
-                by_name=(kind for resource, kind in pairs if _bundled(resource)),
+                by_name=(kind for resource, kind in pairs if resource.bundled),
                 version=gpuaas.KUBERNETES_VERSION,
             )
             body = written(document)
@@ -74,11 +74,6 @@ class OpenApi:
                     if version.kind.schema == name:
                         return version.openapi
         raise KeyError(name)
-
-
-def _bundled(resource: Resource) -> bool:
-    """A kind we ship, as we ship it; the v3 documents describe it in full."""
-    return resource.custom and resource.stamp == gpuaas.__version__
 
 
 def _stamp(path: str, kinds: list[tuple[Resource, Kind]]) -> str:

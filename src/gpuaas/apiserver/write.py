@@ -241,7 +241,8 @@ def _read_patched(op: Operation, patched: Object, entry: Entry) -> tuple[Object,
     """
     old = entry.obj
     same = {key for key, value in patched.items() if value.__class__ is dict and old.get(key) is value}
-    if not same or op.resource.custom or op.version is not op.resource.hub:
+    fixed = op.resource.bundled or not op.resource.custom
+    if not same or not fixed or op.version is not op.resource.hub:
         return op.version.read(patched)
     read, unknown = op.version.read({key: value for key, value in patched.items() if key not in same})
     stored = entry.copy()

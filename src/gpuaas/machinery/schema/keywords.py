@@ -94,11 +94,10 @@ def _keys_of(item: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _ratcheted(check: Check, value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
-    """A part of the object: what is wrong with it does not count if it was so before."""
-    before = len(errors)
-    check(value, old, path, errors)
-    if len(errors) > before and old is not MISSING and old == value:
-        del errors[before:]
+    """A part of the object: what is wrong with it does not count if it was so before, so what is as before is not
+    even looked at: most of what is written is a small change of something large."""
+    if old is MISSING or (old is not value and old != value):
+        check(value, old, path, errors)
 
 
 def _object_check(source: Mapping[str, Any]) -> Check | None:

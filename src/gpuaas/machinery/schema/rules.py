@@ -83,6 +83,7 @@ class RuleNode:
     items: "RuleNode | None" = None
     list_keys: tuple[str, ...] = ()
     convert: Callable[[Any], Any] | None = None  # from JSON to CEL's values, where they differ
+    always: bool = False  # something is to be said here or below even if nothing changed
 
 
 def rules_of(schema: Schema) -> RuleNode | None:
@@ -109,7 +110,9 @@ def _compile(source: Mapping[str, Any], *, resource: bool = False) -> RuleNode |
     rules = tuple(compile_rule(rule, index, source, type_) for index, rule in enumerate(said)) if type_ else ()
     keys = source.get("x-kubernetes-list-map-keys", ()) if source.get("x-kubernetes-list-type") == "map" else ()
     convert = _converter(type_) if type_ is not None else None
-    return RuleNode(source.get("type", ""), rules, below, extra_node, item_node, tuple(keys), convert)
+    always = any(rule.is_transition or (rule.expression is None and not rule.missing) for rule in rules)
+    always = always or any(node.always for node in (*below.values(), item_node, extra_node) if node is not None)
+    return RuleNode(source.get("type", ""), rules, below, extra_node, item_node, tuple(keys), convert, always)
 
 
 def compile_rule(said: Mapping[str, Any], index: int, source: Mapping[str, Any], type_: Type) -> Rule:
@@ -202,7 +205,7 @@ class _Unchanged:
 
 
 def _ask(node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged) -> Iterator[FieldError]:
-    if value is None:
+    if value is None or (not node.always and old is not MISSING and (old is value or old == value)):
         return
     if node.rules:
         yield from _ask_here(node, value, old, path, unchanged)
