@@ -89,6 +89,9 @@ class Ledger:
         updated = self._account(key).updated
         return updated is None or now - updated >= self.config.sampling
 
+    def knows(self, key: LQKey) -> bool:
+        return key in self._accounts
+
     def consumed(self, key: LQKey) -> Amounts:
         account = self._accounts.get(key)
         return dict(account.consumed) if account is not None else {}

@@ -233,6 +233,8 @@ class World:
             self.ledger.forgive(item.workload.queue_key, item.key)
 
     def _pods_ready(self, key: str, ready: bool) -> None:
+        if ready == (key not in self.not_ready):
+            return
         if ready:
             self.not_ready.discard(key)
         elif key in self.items:

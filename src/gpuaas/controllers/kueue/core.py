@@ -30,6 +30,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES
 from gpuaas.controllers.kueue.scheduler import Scheduler
 from gpuaas.controllers.kueue.statuses import standing
+from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import Flag, Life, required_checks
@@ -82,6 +83,7 @@ class KueueCore(Controller):
         self.scheduler = Scheduler(
             self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)
         )
+        self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
         self._started = False
 
     def _changed(self) -> None:
@@ -91,7 +93,8 @@ class KueueCore(Controller):
     def _reconfigured(self, before: Configuration, now: Configuration) -> None:
         if before.engine != now.engine:
             self.engine.configure(now.engine)
-        if (before.resources, before.requeue_by_creation) != (now.resources, now.requeue_by_creation):
+            self._usage.reconfigured()
+        if _way_of_reading(before) != _way_of_reading(now):
             self.mirror.reader = _reader(now)
             for obj in self._workloads.all():
                 self.mirror.workload(obj, obj)
@@ -108,6 +111,7 @@ class KueueCore(Controller):
         async with asyncio.TaskGroup() as group:
             group.create_task(self.scheduler.run(), name="kueue scheduler")
             group.create_task(super().run(), name="kueue workloads")
+            group.create_task(self._usage.run(), name="kueue usage")
 
     # Workloads.
 
@@ -271,6 +275,11 @@ class KueueCore(Controller):
 
     def _workloads_of_class(self, found: Mapping[str, Any]) -> list[Key]:
         return [_key(obj) for obj in self._workloads.indexed("class", found["metadata"]["name"])]
+
+
+def _way_of_reading(configuration: Configuration) -> tuple[object, ...]:
+    """What decides how a workload looks to the engine."""
+    return configuration.resources, configuration.requeue_by_creation, configuration.engine.block_admission
 
 
 def _reader(configuration: Configuration) -> Reader:

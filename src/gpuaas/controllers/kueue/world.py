@@ -119,16 +119,14 @@ class Mirror:
     def _reserved(self, key: str, obj: Object, value: Workload, before: Workload | None, conditions: Any) -> None:
         self._assumed.discard(key)
         item = self.engine.items.get(key)
-        if item is None or not item.reserved:
-            self._tell(self.reader.reserved(obj))
-            return
-        if before != value:
+        fresh = item is None or not item.reserved
+        if fresh or before != value:
             self._tell(self.reader.reserved(obj))  # with what it holds: pods that are done give theirs back
         evicted = conditions.get("Evicted")
-        if is_true(evicted) and not item.evicted:
+        if item is not None and not fresh and is_true(evicted) and not item.evicted:
             self._tell(Evicted(key, evicted.get("reason", "")))
-        if "PodsReady" in conditions:
-            self.engine.apply(PodsReady(key, is_true(conditions["PodsReady"])))
+        if self.engine.config.block_admission:  # otherwise nobody asks
+            self._tell(PodsReady(key, is_true(conditions.get("PodsReady"))))
 
     def _value(self, kind: Any, old: Object | None, new: Object | None, read: Callable[[Object], Any]) -> None:
         obj = new or old
