@@ -129,10 +129,16 @@ class Pool:
         self._has_context = False
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
+        # Beyond the connections that are kept, each request would cost a handshake: it waits for its turn instead.
+        self._turns = asyncio.Semaphore(IDLE_CONNECTIONS)
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes = b"") -> Response:
         """Send, and return when the head of the answer is here."""
         message = self._encode(method, target, headers, body)
+        async with self._turns:
+            return await self._exchange(method, message)
+
+    async def _exchange(self, method: str, message: bytes) -> Response:
         while True:
             connection = await self._take()
             reused = connection.used

@@ -15,6 +15,7 @@ import pytest
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import ApiError, Conflict, Expired, Invalid, NotFound, TooManyRequests
 from gpuaas.client.answers import to_error
+from gpuaas.client.connection import IDLE_CONNECTIONS
 from gpuaas.client.http import HttpClient
 from gpuaas.client.kubeconfig import Access, KubeconfigError
 from gpuaas.client.protocol import PatchKind, Propagation, Resource
@@ -231,6 +232,16 @@ async def test_many_at_once_share_and_reuse_connections() -> None:
         await asyncio.gather(*(client.get(PODS, str(n), "n") for n in range(10)))
         await asyncio.gather(*(client.get(PODS, str(n), "n") for n in range(10)))
         assert server.connections <= 10
+
+
+@scenario
+async def test_a_crowd_waits_for_a_connection_instead_of_opening_one_each() -> None:
+    async with serving() as (server, client):
+        for number in range(3 * IDLE_CONNECTIONS):
+            server.say({"kind": "ConfigMap", "metadata": {"name": f"m{number}"}})
+        await asyncio.gather(*(client.get(CONFIG_MAPS, "m", "ns") for _ in range(3 * IDLE_CONNECTIONS)))
+        assert len(server.requests) == 3 * IDLE_CONNECTIONS
+        assert server.connections < 2 * IDLE_CONNECTIONS
 
 
 @scenario
