@@ -112,15 +112,16 @@ def cluster_queue_status(queue: View, totals: Totals) -> dict[str, Any]:
 
 
 def local_queue_status(cluster_queue: View | None, totals: Totals) -> dict[str, Any]:
-    status: dict[str, Any] = {
+    """Without its ClusterQueue nothing counts as holding quota."""
+    if cluster_queue is None:
+        return {"pendingWorkloads": totals.pending, "reservingWorkloads": 0, "admittedWorkloads": 0}
+    return {
         "pendingWorkloads": totals.pending,
         "reservingWorkloads": totals.reserving,
         "admittedWorkloads": totals.admitted,
+        "flavorsReservation": _flavors(cluster_queue, totals.reservation, None),
+        "flavorsUsage": _flavors(cluster_queue, totals.usage, None),
     }
-    if cluster_queue is not None:
-        status["flavorsReservation"] = _flavors(cluster_queue, totals.reservation, None)
-        status["flavorsUsage"] = _flavors(cluster_queue, totals.usage, None)
-    return status
 
 
 def _flavors(queue: View, used: Mapping[FlavorResource, int], borrows: bool | None) -> list[dict[str, Any]]:

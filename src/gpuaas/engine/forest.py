@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpuaas.engine.companions import faults
 from gpuaas.engine.queues import Queue, Tree
 from gpuaas.engine.topology import Places
 from gpuaas.engine.tree import CohortNode, FlavorResources, Node, settle
@@ -176,6 +177,7 @@ class Forest:
         inactive = [check.name for check in spec.checks if not check.active]
         if inactive:
             why.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"))
+        why += faults(spec.checks, names)
         for name in names:
             flavor = self._flavors.get(name)
             if flavor is not None and self._places.missing_topology(flavor):

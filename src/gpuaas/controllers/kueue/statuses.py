@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from gpuaas.admission.activity import Active, check_names, cluster_queue_active, flavor_names, local_queue_active
 from gpuaas.admission.configuration import Configured
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.tally import Share, Tally, cluster_queue_status, local_queue_status, share_of
@@ -18,11 +19,13 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import is_deleting
 from gpuaas.runtime.writes import write_status
 
 # What a key means: the resource, the namespace, the name.
 Thing = tuple[Resource, str, str]
+_COUNTED = frozenset({"flavorsReservation", "flavorsUsage"})  # not there at all where nothing is counted
 
 
 class QueueStatuses(Controller):
@@ -38,9 +41,7 @@ class QueueStatuses(Controller):
         self._locals = self.follow(of(LOCAL_QUEUES), lambda obj: [_thing(LOCAL_QUEUES, obj)])
         self.follow(self._queues, self._around_cluster_queue, by=standing)
         self.follow(self._locals, self._around_local_queue, by=standing)
-        self._flavors = self.follow(
-            of(RESOURCE_FLAVORS), lambda obj: [_thing(RESOURCE_FLAVORS, obj), *self._all_queues()]
-        )
+        self._flavors = self.follow(of(RESOURCE_FLAVORS), self._around_flavor)
         self._checks = self.follow(
             of(ADMISSION_CHECKS), lambda obj: [_thing(ADMISSION_CHECKS, obj), *self._all_queues()]
         )
@@ -68,10 +69,11 @@ class QueueStatuses(Controller):
     def _around_cluster_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
         name = obj["metadata"]["name"]
         things = [_thing(LOCAL_QUEUES, each) for each in self._locals.all() if cluster_queue_named(each) == name]
-        if is_deleting(obj):  # what it held on to may be let go
-            things += [_thing(RESOURCE_FLAVORS, each) for each in self._flavors.all() if is_deleting(each)]
-            things += [_thing(ADMISSION_CHECKS, each) for each in self._checks.all() if is_deleting(each)]
-        return things
+        # What it held on to may be let go.
+        return [*things, *_leaving(RESOURCE_FLAVORS, self._flavors), *_leaving(ADMISSION_CHECKS, self._checks)]
+
+    def _around_flavor(self, obj: Mapping[str, Any]) -> list[Thing]:
+        return [_thing(RESOURCE_FLAVORS, obj), *self._all_queues(), *_leaving(TOPOLOGIES, self._topologies)]
 
     def _around_local_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
         """A LocalQueue that comes or goes changes whom its workloads count for."""
@@ -89,12 +91,7 @@ class QueueStatuses(Controller):
         obj = informer.get(namespace, name) if informer is not None else None
         if obj is None:
             return None
-        if (
-            is_deleting(obj)
-            and FINALIZER in (obj["metadata"].get("finalizers") or ())
-            and not self._in_use(resource, name)
-        ):
-            await self._release(resource, obj)
+        if resource is not LOCAL_QUEUES and await self._hold_or_release(resource, obj):
             return None
         if resource is CLUSTER_QUEUES:
             await self._write(
@@ -103,69 +100,48 @@ class QueueStatuses(Controller):
         elif resource is LOCAL_QUEUES:
             found = self._queues.get("", cluster_queue_named(obj))
             totals = self._tally.local_queues[f"{namespace}/{name}"]
-            await self._write(resource, obj, local_queue_status(found, totals), self._local_active(obj, found))
+            active = self._active(found) if found is not None else (False, "", "")
+            await self._write(resource, obj, local_queue_status(found, totals), local_queue_active(obj, found, active))
         return None
 
-    async def _write(self, resource: Resource, obj: Object, counts: Object, active: tuple[bool, str, str]) -> None:
-        status = {**(obj.get("status") or {}), **counts}
+    async def _write(self, resource: Resource, obj: Object, counts: Object, active: Active) -> None:
+        kept = {key: value for key, value in (obj.get("status") or {}).items() if key not in _COUNTED}
+        status = {**kept, **counts}
         status["conditions"] = _with_condition(obj, active, rfc3339(self.clock.now()))
         await write_status(self.client, resource, obj, status)
 
-    async def _release(self, resource: Resource, obj: Object) -> None:
+    async def _hold_or_release(self, resource: Resource, obj: Object) -> bool:
+        """The finalizer is there while the object is in use, or may come to be; whether it was changed."""
         meta = obj["metadata"]
-        left = [each for each in meta["finalizers"] if each != FINALIZER]
-        patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}}
-        await self.client.patch(resource, meta["name"], patch, meta.get("namespace", ""))
+        finalizers = list(meta.get("finalizers") or ())
+        if not is_deleting(obj):
+            if FINALIZER in finalizers:
+                return False
+            finalizers.append(FINALIZER)
+        elif FINALIZER not in finalizers or self._in_use(resource, meta["name"]):
+            return False
+        else:
+            finalizers.remove(FINALIZER)
+        patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": finalizers or None}}
+        await self.client.patch(resource, meta["name"], patch)
+        return True
 
     def _in_use(self, resource: Resource, name: str) -> bool:
         if resource is CLUSTER_QUEUES:
             return self._tally.cluster_queues[name].reserving > 0
         if resource is RESOURCE_FLAVORS:
-            return any(name in _flavor_names(each) for each in self._queues.all())
+            return any(name in flavor_names(each) for each in self._queues.all())
         if resource is ADMISSION_CHECKS:
-            return any(name in _check_names(each) for each in self._queues.all())
+            return any(name in check_names(each) for each in self._queues.all())
         return any((each.get("spec") or {}).get("topologyName") == name for each in self._flavors.all())
 
-    def _active(self, obj: Object) -> tuple[bool, str, str]:
-        """Upstream's Active condition of a ClusterQueue: status, reason, message."""
-        if is_deleting(obj):
-            return False, "Terminating", "Can't admit new workloads; clusterQueue is terminating"
-        spec = obj.get("spec") or {}
-        why: list[tuple[str, str]] = []
-        if (spec.get("stopPolicy") or "None") != "None":
-            why.append(("Stopped", "is stopped"))
-        missing = [name for name in _flavor_names(obj) if self._flavors.get("", name) is None]
-        if missing:
-            why.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
-        unknown = [name for name in _check_names(obj) if self._checks.get("", name) is None]
-        if unknown:
-            why.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(unknown)}"))
-        idle = [
-            name for name in _check_names(obj) if name not in unknown and not _check_active(self._checks.get("", name))
-        ]
-        if idle:
-            why.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(idle)}"))
-        why += self._missing_topologies(obj)
-        if not why:
-            return True, "Ready", "Can admit new workloads"
-        return False, why[0][0], f"Can't admit new workloads: {', '.join(words for _, words in why)}."
-
-    def _missing_topologies(self, obj: Object) -> list[tuple[str, str]]:
-        found = []
-        for name in _flavor_names(obj):
-            topology = ((self._flavors.get("", name) or {}).get("spec") or {}).get("topologyName")
-            if topology and self._topologies.get("", topology) is None:
-                found.append(("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"'))
-        return found
-
-    def _local_active(self, obj: Object, cluster_queue: Object | None) -> tuple[bool, str, str]:
-        if ((obj.get("spec") or {}).get("stopPolicy") or "None") != "None":
-            return False, "Stopped", "LocalQueue is stopped"
-        if cluster_queue is None:
-            return False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
-        if not self._active(cluster_queue)[0]:
-            return False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue"
-        return True, "Ready", "Can submit new workloads to localQueue"
+    def _active(self, queue: Object) -> Active:
+        return cluster_queue_active(
+            queue,
+            lambda name: self._flavors.get("", name),
+            lambda name: self._checks.get("", name),
+            lambda name: self._topologies.get("", name),
+        )
 
 
 def standing(queue: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -176,7 +152,7 @@ def standing(queue: Mapping[str, Any]) -> tuple[Any, ...]:
     return meta["uid"], meta.get("generation"), meta.get("deletionTimestamp"), active
 
 
-def _with_condition(obj: Object, active: tuple[bool, str, str], now: str) -> list[Object]:
+def _with_condition(obj: Object, active: Active, now: str) -> list[Object]:
     good, reason, message = active
     status = "True" if good else "False"
     others = [each for each in (obj.get("status") or {}).get("conditions") or () if each["type"] != "Active"]
@@ -193,20 +169,9 @@ def _with_condition(obj: Object, active: tuple[bool, str, str], now: str) -> lis
     return [*others, condition]
 
 
+def _leaving(resource: Resource, informer: Informer) -> list[Thing]:
+    return [_thing(resource, each) for each in informer.all() if is_deleting(each)]
+
+
 def _thing(resource: Resource, obj: Mapping[str, Any]) -> Thing:
     return resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-
-
-def _flavor_names(queue: Mapping[str, Any]) -> list[str]:
-    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
-    return [flavor["name"] for group in groups for flavor in group.get("flavors") or ()]
-
-
-def _check_names(queue: Mapping[str, Any]) -> list[str]:
-    strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
-    return [rule["name"] for rule in strategy.get("admissionChecks") or ()]
-
-
-def _check_active(check: Mapping[str, Any] | None) -> bool:
-    conditions = ((check or {}).get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Active" and each["status"] == "True" for each in conditions)
