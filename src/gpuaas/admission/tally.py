@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
@@ -25,6 +26,7 @@ class Totals:
     pending: int = 0
     reserving: int = 0
     admitted: int = 0
+    finished: int = 0
     reservation: Counter[FlavorResource] = field(default_factory=Counter)
     usage: Counter[FlavorResource] = field(default_factory=Counter)
 
@@ -38,6 +40,7 @@ class Share:
     pending: bool = False
     reserved: bool = False
     admitted: bool = False
+    finished: bool = False
     amounts: tuple[tuple[FlavorResource, int], ...] = ()
 
 
@@ -62,12 +65,12 @@ class Tally:
 
 
 def share_of(workload: View, cluster_queue: str) -> Share | None:
-    """None for one that neither waits nor holds anything. `cluster_queue`: the one its LocalQueue leads to."""
+    """None for one that is deactivated and holds nothing. `cluster_queue`: the one its LocalQueue leads to."""
     meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     conditions = conditions_of(workload)
     local = f"{meta['namespace']}/{spec.get('queueName', '')}"
     if is_true(conditions.get("Finished")):
-        return None
+        return _finished(cluster_queue, local)
     given = status.get("admission")
     if not is_true(conditions.get("QuotaReserved")) or not given:
         return Share(cluster_queue, local, pending=True) if spec.get("active", True) else None
@@ -90,10 +93,17 @@ def share_of(workload: View, cluster_queue: str) -> Share | None:
     )
 
 
+@lru_cache(4096)
+def _finished(cluster_queue: str, local_queue: str) -> Share:
+    """One for all of a queue: there may be many, and they differ in nothing."""
+    return Share(cluster_queue, local_queue, finished=True)
+
+
 def _add(totals: Totals, share: Share, sign: int) -> None:
     totals.pending += sign * share.pending
     totals.reserving += sign * share.reserved
     totals.admitted += sign * share.admitted
+    totals.finished += sign * share.finished
     for fr, amount in share.amounts:
         totals.reservation[fr] += sign * amount
         if share.admitted:

@@ -192,6 +192,19 @@ class Pending:
             found.setdefault(self.inflight.workload.queue_key, [0, 0])[False] += 1
         return {key: (active, inadmissible) for key, (active, inadmissible) in found.items()}
 
+    def requests(self) -> dict[str, int]:
+        """What all that waits asks for together, by resource."""
+        shapes = [(shape, bucket.size) for (shape, _), bucket in self._buckets.items()]
+        shapes += [(item.shape, 1) for item in self.held.values()]
+        if self.inflight is not None:
+            shapes.append((self.inflight.shape, 1))
+        total: dict[str, int] = {}
+        for shape, number in shapes:
+            for pod_set in shape.pod_sets:
+                for resource, amount in pod_set.requests:
+                    total[resource] = total.get(resource, 0) + amount * pod_set.count * number
+        return total
+
     def order_by(self, usage_of: Callable[[str], float] | None) -> None:
         """From now on LocalQueues are looked at by what they used, or no longer; what waits is lined up again."""
         if (usage_of is None) == (self.usage_of is None):

@@ -28,8 +28,10 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES
+from gpuaas.controllers.kueue.gauges import KueueCollector
+from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.scheduler import Scheduler
-from gpuaas.controllers.kueue.statuses import standing
+from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.engine import Engine
@@ -74,6 +76,10 @@ class KueueCore(Controller):
             self._followed.append(informer)
         self._workloads = self.follow(of(WORKLOADS))
         self._workloads.subscribe(self.mirror.workload)
+        self.counts = KueueCounts(self.engine, self._configured, deps.clock, self._local_queues.get)
+        self._workloads.subscribe(self.counts.changed)
+        self._local_queues.subscribe(self.counts.local_queue_changed)
+        self._cluster_queues.subscribe(self.counts.cluster_queue_changed)
         self._workloads.add_index("queue", _queue_of)
         self._workloads.add_index("class", _class_of)
         # Their statuses change with every workload; that must not bring every other workload up again.
@@ -83,6 +89,7 @@ class KueueCore(Controller):
         self.scheduler = Scheduler(
             self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)
         )
+        self.scheduler.looked = self.counts.looked
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
         self._started = False
 
@@ -235,6 +242,12 @@ class KueueCore(Controller):
         left = [each for each in meta["finalizers"] if each != FINALIZER]
         patch = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": left or None}}
         await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
+
+    def collector(self, statuses: QueueStatuses) -> KueueCollector:
+        """Kueue's metrics, for a Prometheus registry."""
+        return KueueCollector(
+            self.engine, self.counts, statuses.tally, self._configured, self._cluster_queues, self._local_queues
+        )
 
     # Who waits.
 

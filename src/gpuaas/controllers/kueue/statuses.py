@@ -34,7 +34,7 @@ class QueueStatuses(Controller):
 
     def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
-        self._tally = Tally()
+        self.tally = Tally()
         of = deps.informers.of
         self._workloads = of(WORKLOADS)
         self._queues = self.follow(of(CLUSTER_QUEUES), lambda obj: [_thing(CLUSTER_QUEUES, obj)])
@@ -55,7 +55,7 @@ class QueueStatuses(Controller):
         meta = obj["metadata"]
         local = self._locals.get(meta["namespace"], (obj.get("spec") or {}).get("queueName", ""))
         name = cluster_queue_named(local) if local is not None else ""
-        for share in self._tally.put(f"{meta['namespace']}/{meta['name']}", share_of(new, name) if new else None):
+        for share in self.tally.put(f"{meta['namespace']}/{meta['name']}", share_of(new, name) if new else None):
             self._look_at(share)
 
     def _look_at(self, share: Share | None) -> None:
@@ -95,11 +95,11 @@ class QueueStatuses(Controller):
             return None
         if resource is CLUSTER_QUEUES:
             await self._write(
-                resource, obj, cluster_queue_status(obj, self._tally.cluster_queues[name]), self._active(obj)
+                resource, obj, cluster_queue_status(obj, self.tally.cluster_queues[name]), self._active(obj)
             )
         elif resource is LOCAL_QUEUES:
             found = self._queues.get("", cluster_queue_named(obj))
-            totals = self._tally.local_queues[f"{namespace}/{name}"]
+            totals = self.tally.local_queues[f"{namespace}/{name}"]
             active = self._active(found) if found is not None else (False, "", "")
             await self._write(resource, obj, local_queue_status(found, totals), local_queue_active(obj, found, active))
         return None
@@ -128,7 +128,7 @@ class QueueStatuses(Controller):
 
     def _in_use(self, resource: Resource, name: str) -> bool:
         if resource is CLUSTER_QUEUES:
-            return self._tally.cluster_queues[name].reserving > 0
+            return self.tally.cluster_queues[name].reserving > 0
         if resource is RESOURCE_FLAVORS:
             return any(name in flavor_names(each) for each in self._queues.all())
         if resource is ADMISSION_CHECKS:
