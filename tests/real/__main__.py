@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.real import differential, parts, plane, sides
+from tests.real import cluster, differential, nodes, parts, plane, queues, sides
 from tests.real.judge import Judge, load, page, render
 
 
@@ -41,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser("up", help="start a real control plane and print how to use it")
     up.add_argument("--folder", type=Path, default=_default_folder(), help="where it lives (default: %(default)s)")
     up.add_argument("--all-controllers", action="store_true", help="run every controller there is")
+    up.add_argument("--kueue", action="store_true", help="with upstream Kueue, KubeRay's operator and kwok")
+    up.add_argument("--fleet", type=Path, default=queues.FLEET, help="the nodes kwok plays (default: %(default)s)")
     up.set_defaults(command=_up)
 
     down = commands.add_parser("down", help="stop it and remove its folder")
@@ -54,10 +56,11 @@ def _parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="run the same cases against two servers and show what differs")
     diff.add_argument("--only", default="", metavar="PATTERNS", help="only cases whose name matches (a,b*c)")
     diff.add_argument("--kubectl", default=parts.KUBERNETES, metavar="VERSION", help="default: %(default)s")
-    diff.add_argument("--kind", choices=["kubectl", "wire", "both"], default="both")
+    diff.add_argument("--kind", choices=["kubectl", "wire", "both", "queues"], default="both")
     diff.add_argument("--self-test", action="store_true", help="two real servers, which must not differ at all")
     diff.add_argument("--real", type=Path, metavar="KUBECONFIG", help="use a running real server")
     diff.add_argument("--ours", type=Path, metavar="KUBECONFIG", help="use a running server of ours")
+    diff.add_argument("--together", type=int, default=1, metavar="N", help="how many cases at the same time")
     diff.add_argument("--first", action="store_true", help="show only the first difference of each case")
     diff.add_argument("--stale", action="store_true", help="name the listed differences that did not show")
     diff.set_defaults(command=_diff)
@@ -93,7 +96,12 @@ def _up(arguments: argparse.Namespace) -> int:
         print(f"# one runs already in {folder}")
         return _env(arguments)
     controllers = plane.EVERYTHING if arguments.all_controllers else plane.CONTROLLERS
-    plane.RealControlPlane(folder, controllers, scheduler=True).start()
+    started = plane.RealControlPlane(folder, controllers, scheduler=True)
+    started.start()
+    if arguments.kueue:
+        side = sides.Side("real", started.kubeconfig)
+        cluster.furnish(started, side)
+        nodes.add_nodes(side, arguments.fleet.read_text())
     return _env(arguments)
 
 
@@ -115,18 +123,16 @@ def _env(arguments: argparse.Namespace) -> int:
 
 def _diff(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
-        left = stack.enter_context(_side("real", arguments.real, sides.real_side))
-        other = sides.real_side if arguments.self_test else sides.our_side
-        right = stack.enter_context(_side("ours", arguments.ours, other))
+        starts = (
+            (queues.real_side, queues.our_side) if arguments.kind == "queues" else (sides.real_side, sides.our_side)
+        )
+        other = starts[0] if arguments.self_test else starts[1]
+        left = stack.enter_context(_side("real", arguments.real, starts[0], arguments.kind))
+        right = stack.enter_context(_side("ours", arguments.ours, other, arguments.kind))
         homes = Path(stack.enter_context(differential.temporary_homes()))
         judge = Judge([] if arguments.self_test else load())
-        cases: list[tuple[str, differential.Run]] = []
-        if arguments.kind != "wire":
-            kubectl = parts.binary("kubectl", arguments.kubectl)
-            cases += differential.kubectl_cases(kubectl, homes, arguments.only)
-        if arguments.kind != "kubectl":
-            cases += differential.wire_cases(arguments.only)
-        for found in differential.compare(cases, (left, right), judge):
+        cases = _cases(arguments, homes)
+        for found in differential.compare(cases, (left, right), judge, together=arguments.together):
             for difference in found[:1] if arguments.first else found:
                 print(render(difference), end="\n\n", flush=True)
     if arguments.stale:
@@ -137,10 +143,23 @@ def _diff(arguments: argparse.Namespace) -> int:
     return 1 if judge.unlisted else 0
 
 
+def _cases(arguments: argparse.Namespace, homes: Path) -> list[tuple[str, differential.Run]]:
+    kubectl = parts.binary("kubectl", arguments.kubectl)
+    if arguments.kind == "queues":
+        return [*differential.kubectl_cases(kubectl, homes, arguments.only, known=queues.load())]
+    cases: list[tuple[str, differential.Run]] = []
+    if arguments.kind != "wire":
+        cases += differential.kubectl_cases(kubectl, homes, arguments.only)
+    if arguments.kind != "kubectl":
+        cases += differential.wire_cases(arguments.only)
+    return cases
+
+
 def _side(
-    name: str, kubeconfig: Path | None, start: Callable[[str], AbstractContextManager[sides.Side]]
+    name: str, kubeconfig: Path | None, start: Callable[[str], AbstractContextManager[sides.Side]], kind: str
 ) -> AbstractContextManager[sides.Side]:
-    return contextlib.nullcontext(sides.Side(name, kubeconfig)) if kubeconfig else start(name)
+    running = sides.Side(name, kubeconfig, queues=kind == "queues") if kubeconfig else None
+    return contextlib.nullcontext(running) if running else start(name)
 
 
 def _differences(_arguments: argparse.Namespace) -> int:

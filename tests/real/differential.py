@@ -6,8 +6,9 @@ import fnmatch
 import json
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tests.real import script, wire
@@ -42,12 +43,24 @@ def selected(name: str, only: str, exactly: bool = False) -> bool:
     return not only or any(fnmatch.fnmatchcase(name, f"*{pattern}*") for pattern in only.split(","))
 
 
-def compare(cases: Iterable[tuple[str, Run]], sides: Sequence[Side], judge: Judge) -> Iterator[list[Difference]]:
-    """Yields the unlisted differences of each case, in order. The two sides work at the same time, each in order."""
-    with ThreadPoolExecutor(len(sides)) as pool:
+def compare(
+    cases: Iterable[tuple[str, Run]], sides: Sequence[Side], judge: Judge, *, together: int = 1
+) -> Iterator[list[Difference]]:
+    """Yields the unlisted differences of each case, in order. The two sides work at the same time, each in order, unless
+    several cases may run `together`."""
+    with ThreadPoolExecutor(len(sides) * together) as pool:
+        started: deque[tuple[str, list[Future[list[Outcome]]]]] = deque()
         for name, run in cases:
-            left, right = pool.map(lambda side, run=run, name=name: _in_namespace(side, name, run), sides)
-            yield judge.compare(name, left, right)
+            started.append((name, [pool.submit(_in_namespace, side, name, run) for side in sides]))
+            if len(started) == together:
+                yield _judged(judge, *started.popleft())
+        while started:
+            yield _judged(judge, *started.popleft())
+
+
+def _judged(judge: Judge, name: str, outcomes: Sequence[Future[list[Outcome]]]) -> list[Difference]:
+    left, right = (each.result() for each in outcomes)
+    return judge.compare(name, left, right)
 
 
 def _kubectl_run(case: script.Case, kubectl: Path, homes: Path) -> Run:

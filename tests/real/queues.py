@@ -6,10 +6,12 @@ lies outside a case's namespace bears its label, so that it can be found and cle
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from tests.real import script
+from tests.real import cluster, nodes, script, sides
 
 FOLDER = Path(__file__).parent / "queues"
 FLEET = FOLDER / "fleet.yaml"
@@ -20,12 +22,31 @@ LOOK = (
     "kubectl get localqueues -o wide",
     "kubectl get clusterqueues -o wide -l case=$NS",
     "kubectl get jobs,pods",
-    "kubectl get workloads -o yaml",
-    "kubectl get localqueues -o yaml",
-    "kubectl get clusterqueues -o yaml -l case=$NS",
-    "kubectl get jobs -o yaml",
-    f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT}",
+    "kubectl get workloads -o json | ./tidy",
+    "kubectl get localqueues -o json | ./tidy",
+    "kubectl get clusterqueues,cohorts -l case=$NS -o json | ./tidy",
+    "kubectl get jobs -o json | ./tidy",
+    # Nobody starts containers on kwok's nodes, so nobody tells of it; among equal nodes the scheduler takes any.
+    f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT} | grep -v '  kubelet  ' | sed 's/ to .*-[01]$/ to a node/'",
 )
+# How often an object was written, how many seconds something took and in which order conditions came is everybody's own.
+TIDY = """#!/usr/bin/env python3
+import json, sys
+
+def tidy(value):
+    if isinstance(value, list):
+        return [tidy(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {name: tidy(each) for name, each in value.items() if name not in ("resourceVersion", "managedFields")}
+    if isinstance(made.get("conditions"), list):
+        made["conditions"].sort(key=lambda each: each["type"])
+    if "accumulatedPastExecutionTimeSeconds" in made:
+        made["accumulatedPastExecutionTimeSeconds"] = "<seconds>"
+    return made
+
+print(json.dumps(tidy(json.load(sys.stdin)), indent=1, sort_keys=True))
+"""
 CLEANING = (
     "@quiet kubectl delete jobs,pods,deployments,statefulsets,rayclusters --all --wait=false",
     f"@quiet kubectl delete {_CLUSTER_WIDE} -l case=$NS --wait=false",
@@ -33,9 +54,26 @@ CLEANING = (
 
 
 def load() -> list[script.Case]:
-    return [replace(case, lines=_lines(case)) for case in script.load(FOLDER)]
+    return [replace(case, lines=_lines(case), files=case.files | {"tidy": TIDY}) for case in script.load(FOLDER)]
 
 
 def _lines(case: script.Case) -> tuple[str, ...]:
     spelled = [each for line in case.lines for each in ("@settle", *(LOOK if line == "look" else (line,)))]
     return (*spelled, *CLEANING)
+
+
+@contextlib.contextmanager
+def real_side(name: str = "real") -> Iterator[sides.Side]:
+    with cluster.real_cluster() as made:
+        nodes.add_nodes(made.side, FLEET.read_text())
+        side = sides.Side(name, made.kubeconfig, queues=True)
+        try:
+            yield side
+        finally:
+            side.close()
+
+
+@contextlib.contextmanager
+def our_side(name: str = "ours") -> Iterator[sides.Side]:
+    with sides.our_side(name, FLEET.read_text(), queues=True) as side:
+        yield side

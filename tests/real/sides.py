@@ -17,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ SETTLE_SECONDS = 15.0
 # As the real side has none: a pod stays where the scheduler leaves it.
 NO_NODES = "clusters: [{name: local, nodes: []}]\n"
 QUIET_SECONDS = 0.4
+QUEUES_QUIET_SECONDS = 1.6  # Kueue looks again at what did not fit a second after something has changed
 WORKLOADS = (
     ("apis/apps/v1", "deployments"),
     ("apis/apps/v1", "replicasets"),
@@ -71,11 +73,10 @@ class Side:
     name: str
     kubeconfig: Path
     queues: bool = False  # whether Kueue's work is waited for, too
-    quiet_seconds: float = QUIET_SECONDS
     url: str = field(init=False)
     _token: str = field(init=False)
     _tls: ssl.SSLContext = field(init=False)
-    _connection: http.client.HTTPSConnection | None = field(default=None, init=False)
+    _kept: threading.local = field(default_factory=threading.local, init=False)
 
     def __post_init__(self) -> None:
         config = yaml.safe_load(self.kubeconfig.read_text())
@@ -106,16 +107,16 @@ class Side:
     def send(
         self, method: str, path: str, body: bytes | str | None = None, headers: dict[str, str] | None = None
     ) -> Response:
-        """One request on the side's kept connection; `Authorization` is added unless `headers` has one."""
-        if self._connection is None:
-            self._connection = self.connect()
+        """One request on the thread's kept connection; `Authorization` is added unless `headers` has one."""
+        if getattr(self._kept, "connection", None) is None:
+            self._kept.connection = self.connect()
         try:
-            return self._exchange(self._connection, method, path, body, headers)
+            return self._exchange(self._kept.connection, method, path, body, headers)
         except (http.client.HTTPException, OSError):
             # The server may have closed a kept connection; one new one, and then the failure counts.
             self.close()
-            self._connection = self.connect()
-            return self._exchange(self._connection, method, path, body, headers)
+            self._kept.connection = self.connect()
+            return self._exchange(self._kept.connection, method, path, body, headers)
 
     def connect(self) -> http.client.HTTPSConnection:
         address = urlsplit(self.url)
@@ -140,8 +141,9 @@ class Side:
     def settle(self, namespace: str) -> None:
         """Until the controllers have nothing left to do here: no workload has changed for a while."""
         seen, since = self._revisions(namespace), time.monotonic()
+        quiet = QUEUES_QUIET_SECONDS if self.queues else QUIET_SECONDS
         deadline = since + SETTLE_SECONDS
-        while time.monotonic() - since < self.quiet_seconds and time.monotonic() < deadline:
+        while time.monotonic() - since < quiet and time.monotonic() < deadline:
             time.sleep(0.05)
             if (now := self._revisions(namespace)) != seen:
                 seen, since = now, time.monotonic()
@@ -153,9 +155,9 @@ class Side:
         return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items", [])]
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        if getattr(self._kept, "connection", None) is not None:
+            self._kept.connection.close()
+            self._kept.connection = None
 
     def _exchange(
         self,
