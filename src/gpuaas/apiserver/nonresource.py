@@ -47,7 +47,7 @@ def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Req
         case "version":
             return _json(request, version())
         case "metrics" if path == "/metrics":
-            return Response(200, server.metrics_text(), b"text/plain; version=0.0.4; charset=utf-8")
+            return Response(200, server.metrics_text(cluster), b"text/plain; version=0.0.4; charset=utf-8")
         case "api" | "apis":
             return _discovery(cluster, path, request)
         case "openapi":

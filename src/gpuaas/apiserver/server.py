@@ -63,10 +63,10 @@ class Server:
         except Exception as error:
             return self._failed(request, error)
 
-    def metrics_text(self) -> bytes:
-        return render(
-            self.requests, {name: (each.store.revision, each.store.count("")) for name, each in self.clusters.items()}
-        )
+    def metrics_text(self, cluster: Cluster) -> bytes:
+        """Of the server, and of what works behind this cluster."""
+        stores = {name: (each.store.revision, each.store.count("")) for name, each in self.clusters.items()}
+        return render(self.requests, stores, cluster.collectors)
 
     def _failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, StoreError):

@@ -13,7 +13,7 @@ from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock
 from gpuaas.controllers import all_controllers
-from gpuaas.controllers.kueue import KueueCore
+from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.runtime.controller import Controllers, Deps
 
 
@@ -30,9 +30,10 @@ async def run_crew(
         secret_token=parts.access.secret_token,
     )
     made = all_controllers(deps, configured=parts.configured)
-    for each in made:
-        if isinstance(each, KueueCore):
-            mount_visibility(parts.cluster, each)
+    core = next(each for each in made if isinstance(each, KueueCore))
+    statuses = next(each for each in made if isinstance(each, QueueStatuses))
+    mount_visibility(parts.cluster, core)
+    parts.cluster.collectors.append(core.collector(statuses))
     made += executors(parts, deps, fleet, home)
     controllers = Controllers(deps, made)
     await controllers.start()

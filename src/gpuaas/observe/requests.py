@@ -4,8 +4,8 @@ Prometheus' library is imported with the first scrape: it costs a start 50 ms an
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -38,13 +38,15 @@ class RequestCounter:
         yield refused
 
 
-def render(requests: RequestCounter, stores: Mapping[str, tuple[int, int]]) -> bytes:
-    """The text a scrape gets. `stores`: revision and number of objects of each cluster."""
+def render(requests: RequestCounter, stores: Mapping[str, tuple[int, int]], more: Sequence[Any] = ()) -> bytes:
+    """The text a scrape gets. `stores`: revision and number of objects of each cluster; `more`: other collectors."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
     registry.register(requests)
     registry.register(_Stores(stores))
+    for collector in more:
+        registry.register(collector)
     ProcessCollector(registry=registry)
     text: bytes = generate_latest(registry)
     return text
