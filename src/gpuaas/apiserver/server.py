@@ -21,6 +21,7 @@ from gpuaas.apiserver.options import read_write_options
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
+from gpuaas.apiserver.turns import Turns
 from gpuaas.base.errors import (
     ApiError,
     Internal,
@@ -47,6 +48,7 @@ class Server:
         self.requests = requests
         self.open_metrics = False  # without credentials: only where nobody else can reach the port
         self.ready = True
+        self.turns = Turns()  # for those who work behind the server
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         try:
@@ -58,10 +60,13 @@ class Server:
         return answer
 
     async def _settle(self, request: Request, answer: Awaitable[Answer]) -> Answer:
+        self.turns.began()
         try:
             return await answer
         except Exception as error:
             return self._failed(request, error)
+        finally:
+            self.turns.ended()
 
     def metrics_text(self, cluster: Cluster) -> bytes:
         """Of the server, and of what works behind this cluster."""

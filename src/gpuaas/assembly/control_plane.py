@@ -139,7 +139,9 @@ class ControlPlane:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
         for name, parts in self.clusters.items():
             here = self.home.path if name == self.settings.clusters[0] else None  # one machine is one cluster's node
-            self._crews.append(await crew.run_crew(parts, self.trust, self.clock, self.settings.fleet, here))
+            self._crews.append(
+                await crew.run_crew(parts, self.trust, self.clock, self.settings.fleet, here, self.server.turns.take)
+            )
         # What start-up made lives as long as we do: looking at it again and again costs and finds nothing.
         gc.freeze()
         gc.enable()

@@ -3,6 +3,7 @@
 Importing all of it takes as long as the API server needs to be ready, so it is done after, in a thread.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
@@ -18,7 +19,12 @@ from gpuaas.runtime.controller import Controllers, Deps
 
 
 async def run_crew(
-    parts: ClusterParts, trust: Trust, clock: Clock, fleet: Fleet | None, home: Path | None
+    parts: ClusterParts,
+    trust: Trust,
+    clock: Clock,
+    fleet: Fleet | None,
+    home: Path | None,
+    turn: Callable[[], Awaitable[None]] | None = None,
 ) -> Controllers:
     """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node."""
     client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
@@ -28,6 +34,7 @@ async def run_crew(
         LocalDiscovery(parts.cluster),
         root_ca=trust.authority_pem,
         secret_token=parts.access.secret_token,
+        turn=turn,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))

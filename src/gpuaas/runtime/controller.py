@@ -7,7 +7,7 @@ repeated. `Controllers` starts and stops them together with their informers.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,7 @@ class Deps:
     root_ca: str = ""  # PEM; published to every namespace as ConfigMap kube-root-ca.crt
     # (account, secret) -> the token such a secret holds; without it they stay empty
     secret_token: Callable[[Object, Object], str] | None = None
+    turn: Callable[[], Awaitable[None]] | None = None  # waits until work may be done beside the server's requests
 
     @classmethod
     def over(
@@ -52,11 +53,12 @@ class Deps:
         *,
         root_ca: str = "",
         secret_token: Callable[[Object, Object], str] | None = None,
+        turn: Callable[[], Awaitable[None]] | None = None,
     ) -> "Deps":
         """The usual wiring over one client."""
         informers = Informers(client, clock)
         writer = ReadYourWrites(client, informers)
-        return cls(writer, informers, clock, EventSink(client, clock), discovery, root_ca, secret_token)
+        return cls(writer, informers, clock, EventSink(client, clock, turn), discovery, root_ca, secret_token, turn)
 
 
 class Controller:
@@ -73,6 +75,7 @@ class Controller:
         self.recorder: Recorder = deps.events.recorder(self.component)
         self.queue: WorkQueue[Any] = WorkQueue(deps.clock)
         self._followed: list[Informer] = []
+        self._turn = deps.turn
 
     def follow(
         self,
@@ -117,6 +120,8 @@ class Controller:
         while True:
             key = await self.queue.get()
             try:
+                if self._turn is not None:
+                    await self._turn()
                 await self._reconcile(key)
             finally:
                 self.queue.done(key)

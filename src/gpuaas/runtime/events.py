@@ -8,7 +8,7 @@ object, then one each five minutes. Recording never waits and never fails a reco
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -150,9 +150,10 @@ class _Verdict:
 
 
 class EventSink:
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, turn: Callable[[], Awaitable[None]] | None = None) -> None:
         self._client = client
         self._clock = clock
+        self._turn = turn
         self._correlator = Correlator()
         self._queue: asyncio.Queue[_Said] = asyncio.Queue(QUEUE_LIMIT)
         self._writing = False
@@ -176,6 +177,8 @@ class EventSink:
             said = await self._queue.get()
             self._writing = True
             try:
+                if self._turn is not None:
+                    await self._turn()
                 await self._write(said)
             except (ApiError, OSError) as error:
                 _log.debug("could not record %s for %s: %s", said.reason, said.involved.get("name"), error)

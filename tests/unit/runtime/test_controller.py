@@ -7,7 +7,7 @@ import pytest
 
 from gpuaas.base.errors import Conflict, Unavailable
 from gpuaas.client.resources import CONFIG_MAPS, SECRETS
-from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.controller import Controller, Controllers, Deps, Requeue
 from gpuaas.runtime.metadata import Key
 from gpuaas.runtime.values import revision_hash, scaled, template_hash, without_zeros
 from gpuaas.runtime.writes import merge_diff, write_status
@@ -133,3 +133,32 @@ def test_the_name_of_a_revision_is_the_one_kubernetes_gives() -> None:
     }
     template = {"$patch": "replace", "metadata": {"labels": {"app": "db"}}, "spec": spec}
     assert revision_hash({"spec": {"template": template}}, 0) == "6b85664f4d"
+
+
+@scenario
+async def test_work_begins_when_its_turn_has_come() -> None:
+    made: list[_Counting] = []
+    cluster = FakeCluster()
+    cluster.put(CONFIG_MAPS, config_map("a"))
+    turn = asyncio.Event()
+
+    async def wait() -> None:
+        await turn.wait()
+
+    deps = Deps.over(cluster, cluster.clock, cluster, turn=wait)
+    running = Controllers(deps, [_counting(made)(deps)])
+    await running.start()
+    try:
+        await _some_turns()
+        assert made[0].seen == []
+        assert not running.idle
+        turn.set()
+        await _some_turns()
+        assert made[0].seen == ["a"]
+    finally:
+        await running.stop()
+
+
+async def _some_turns() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)

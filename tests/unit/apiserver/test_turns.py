@@ -1,0 +1,102 @@
+"""Requests first: who works behind the server waits while many requests are under way, and not for ever."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gpuaas.apiserver.turns import Turns
+from gpuaas.testing.time import scenario
+
+
+class _Timers:
+    """The loop's timers, fired by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.waiting: list[Callable[[], None]] = []
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "call_later", self._later, raising=False)
+
+    def _later(self, _delay: float, call: Callable[[], None]) -> object:
+        self.waiting.append(call)
+        return call
+
+    async def fire(self) -> None:
+        calls, self.waiting = self.waiting, []
+        for call in calls:
+            call()
+        await _turn_of_the_loop()
+
+
+async def _turn_of_the_loop() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def _ask(turns: Turns, count: int) -> tuple[list[int], list[asyncio.Task[Any]]]:
+    """Asks for turns; the list says who has had one, in order."""
+    had: list[int] = []
+
+    async def one(number: int) -> None:
+        await turns.take()
+        had.append(number)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(count)]
+    await _turn_of_the_loop()
+    return had, tasks
+
+
+def _busy(requests: int) -> Turns:
+    turns = Turns()
+    for _ in range(requests):
+        turns.began()
+    return turns
+
+
+@scenario
+async def test_few_requests_hold_nobody_up() -> None:
+    had, _ = await _ask(_busy(7), 3)
+    assert had == [0, 1, 2]
+
+
+def test_under_load_the_longest_waiting_go_first_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    @scenario
+    async def play() -> None:
+        timers = _Timers(monkeypatch)
+        had, _ = await _ask(_busy(8), 5)
+        assert had == []
+        await timers.fire()
+        assert had == [0, 1]
+        await timers.fire()
+        await timers.fire()
+        assert had == [0, 1, 2, 3, 4]
+        assert not timers.waiting, "nobody waits: nothing ticks"
+
+    play()
+
+
+@scenario
+async def test_everybody_goes_on_when_the_requests_have_been_answered() -> None:
+    turns = _busy(9)
+    had, _ = await _ask(turns, 3)
+    turns.ended()
+    await _turn_of_the_loop()
+    assert had == []
+    turns.ended()
+    await _turn_of_the_loop()
+    assert had == [0, 1, 2]
+
+
+def test_who_gave_up_takes_no_turn_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    @scenario
+    async def play() -> None:
+        timers = _Timers(monkeypatch)
+        had, tasks = await _ask(_busy(8), 4)
+        tasks[0].cancel()
+        tasks[2].cancel()
+        await _turn_of_the_loop()
+        await timers.fire()
+        assert had == [1, 3]
+
+    play()
