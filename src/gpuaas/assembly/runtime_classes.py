@@ -18,6 +18,7 @@ from gpuaas.client.protocol import Client, Resource
 from gpuaas.devices.names import EXECUTOR, PROCESS_CLASS, PROCESS_TAINT
 
 Old = Mapping[str, Any] | None
+_NESTED = (dict, list)
 
 ROLE: Final = "gpuaas-process-user"
 _GROUP: Final = "node.k8s.io"
@@ -145,6 +146,12 @@ class _Rules:
 
 def _names_class(value: Any) -> bool:
     """Whether a `runtimeClassName` anywhere within says ours: wherever a kind keeps its templates."""
-    if isinstance(value, Mapping):
-        return value.get("runtimeClassName") == PROCESS_CLASS or any(map(_names_class, value.values()))
-    return isinstance(value, list) and any(map(_names_class, value))
+    nodes = [value]
+    for node in nodes:  # grows while it is walked: every write of these kinds is looked through
+        if isinstance(node, dict):
+            if node.get("runtimeClassName") == PROCESS_CLASS:
+                return True
+            nodes += [below for below in node.values() if isinstance(below, _NESTED)]
+        elif isinstance(node, list):
+            nodes += [below for below in node if isinstance(below, _NESTED)]
+    return False

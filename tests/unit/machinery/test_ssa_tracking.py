@@ -10,6 +10,9 @@ from tests.unit.machinery.ssa_world import BUILT_IN, CUSTOM, Object, World, widg
 from gpuaas.base.errors import ApplyConflict
 from gpuaas.machinery.schema.model import Schema
 from gpuaas.machinery.ssa import without_new_times
+from gpuaas.machinery.ssa.atoms import atom_of
+from gpuaas.machinery.ssa.blank import blank_of
+from gpuaas.machinery.ssa.compare import changed, compare
 from gpuaas.machinery.ssa.fieldset import paths
 
 
@@ -225,3 +228,11 @@ def test_what_was_applied_is_so_and_is_owned(writes: list[Any], spec: Object) ->
 def test_giving_everything_up_leaves_no_trace_of_the_applier(writes: list[Any], spec: Object) -> None:
     world = play(writes).apply("me", {**widget(), "spec": spec}, force=True).apply("me", widget())
     assert "+me" not in world.owners()
+
+
+@given(st.sampled_from([BUILT_IN, CUSTOM]), st.one_of(st.none(), SPECS), SPECS)
+def test_what_changed_is_found_the_short_way_as_by_comparing(schema: Schema, old: Object | None, new: Object) -> None:
+    atom = atom_of(schema)
+    before = blank_of(atom) if old is None else {**widget(), "spec": old}
+    after = {**widget(), "spec": new}
+    assert changed(atom, before, after) == compare(atom, before, after).changed()

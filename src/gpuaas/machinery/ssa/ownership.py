@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuaas.machinery.schema.model import Schema
 from gpuaas.machinery.ssa.atoms import Atom, ListAtom, MapAtom, atom_of
-from gpuaas.machinery.ssa.compare import Comparison, compare
+from gpuaas.machinery.ssa.compare import Comparison, changed, compare
 from gpuaas.machinery.ssa.conflicts import Conflict, Conflicting
 from gpuaas.machinery.ssa.fieldset import (
     FieldSet,
@@ -67,6 +67,10 @@ class Versions:
             return None
         return compare(before[1], owned_part(before[0]), owned_part(after[0])).without(self.reset)
 
+    def changed(self, old: Object, new: Object) -> FieldSet:
+        """What differs, in the version of the request."""
+        return recursive_difference(changed(self.atom, owned_part(old), owned_part(new)), self.reset)
+
 
 def owned_part(obj: Object) -> Object:
     """The object without what nobody may own."""
@@ -95,10 +99,10 @@ def change(
         theirs = seen[version]
         if theirs is None:  # a version that is gone takes its managers along
             continue
-        changed = theirs.changed()
+        taken = theirs.changed()
         if not force:
-            conflicts += [Conflict(manager, path) for path in paths(intersection(owned.fields, changed))]
-        left = difference(difference(owned.fields, changed), theirs.removed)
+            conflicts += [Conflict(manager, path) for path in paths(intersection(owned.fields, taken))]
+        left = difference(difference(owned.fields, taken), theirs.removed)
         if left:
             result[manager] = owned.holding(left)
     if conflicts:

@@ -54,8 +54,11 @@ def track_update(
 def updated(versions: Versions, old: Object, new: Object, managers: Managers, own: Manager, now: float) -> Managers:
     """Managers after `own` changed the object."""
     own = own if own.name else own._replace(name="unknown")
-    managers, comparison = change(versions, old, new, managers, None, force=True)
-    fields = comparison.changed()
+    if managers:
+        managers, comparison = change(versions, old, new, managers, None, force=True)
+        fields = comparison.changed()
+    else:
+        fields = versions.changed(old, new)
     if not fields:
         return cap(managers)
     before = managers.get(own)
