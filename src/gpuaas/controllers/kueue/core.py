@@ -31,6 +31,7 @@ from gpuaas.client.resources import NAMESPACES, NODES
 from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.scheduler import Scheduler
+from gpuaas.controllers.kueue.shares import WeightedShares
 from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
@@ -90,6 +91,7 @@ class KueueCore(Controller):
             self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)
         )
         self.scheduler.looked = self.counts.looked
+        self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
         self._started = False
 
@@ -119,6 +121,7 @@ class KueueCore(Controller):
             group.create_task(self.scheduler.run(), name="kueue scheduler")
             group.create_task(super().run(), name="kueue workloads")
             group.create_task(self._usage.run(), name="kueue usage")
+            group.create_task(self._shares.run(), name="kueue shares")
 
     # Workloads.
 
