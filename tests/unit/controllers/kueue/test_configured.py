@@ -10,7 +10,16 @@ from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.admission.resources import ResourceRules
 from gpuaas.base.clock import VirtualClock, rfc3339
-from gpuaas.client.kueue import CLUSTER_QUEUES, FINALIZER, KUEUE, KUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from gpuaas.client.kueue import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    FINALIZER,
+    KUEUE,
+    KUEUES,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+)
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES
 from gpuaas.controllers.integrations.kinds import controller_for
@@ -362,3 +371,18 @@ async def test_what_a_queue_consumed_stands_in_its_status_and_outlives_a_restart
             ledger = cores[0].engine.ledger
             assert ledger is not None
             assert ledger.consumed("team/main") == {"nvidia.com/gpu": 3.0}
+
+
+@scenario
+async def test_weighted_shares_stand_in_statuses_as_long_as_sharing_is_fair() -> None:
+    configured = Configured(Configuration(engine=Config(fair_sharing=BOTH_STRATEGIES)))
+    async with house(configured, gpus=0, cohortName="all") as world:
+        queue(world, "lender", 4, cohortName="all")
+        world.cluster.put(COHORTS, {"metadata": {"name": "all"}, "spec": {}})
+        workload(world, "borrower", 1)
+        await world.settle()
+        assert world.cluster.read(CLUSTER_QUEUES, "research")["status"]["fairSharing"] == {"weightedShare": 250}
+        assert world.cluster.read(COHORTS, "all")["status"]["fairSharing"] == {"weightedShare": 0}
+        configured.become(Configuration())
+        await world.settle()
+        assert "fairSharing" not in world.cluster.read(CLUSTER_QUEUES, "research")["status"]
