@@ -11,7 +11,7 @@ import heapq
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpuaas.engine.changes import Change, Finished, Released
@@ -96,12 +96,17 @@ def part_a() -> None:
     table("(a) everything fits", ("queues", "admitted", "CPU s", "admissions/s"), rows)
 
 
-def run_virtual(cohorts: int, queues: int, classes: tuple[Class, ...]) -> tuple[float, int, int, int, int]:
-    """CPU seconds, virtual makespan (ms), admissions, preemptions and cycles of one scenario with no latency at all."""
+def run_virtual(
+    cohorts: int, queues: int, classes: tuple[Class, ...], tell: Callable[[int, str, str], None] = lambda *_: None
+) -> tuple[float, int, int, int, int]:
+    """CPU seconds, virtual makespan (ms), admissions, preemptions and cycles of one scenario with no latency at all.
+
+    `tell` hears of everything in its order: when, what ("arrives", "admitted", "frees") and which workload.
+    """
     names = [(f"c{c}", f"c{c}-q{q}") for c in range(cohorts) for q in range(queues)]
     engine = engine_with([x for c, q in names for x in queue_values(q, c, Quota(20 * UNIT, 100 * UNIT), RECLAIM)])
     shapes = {k.name: pods(k.units) for k in classes}
-    events: list[tuple[int, int, str, object]] = []
+    events: list[tuple[int, int, Workload | str]] = []
     number = 0
     runs: dict[str, int] = {}
     for _, q in names:
@@ -110,7 +115,7 @@ def run_virtual(cohorts: int, queues: int, classes: tuple[Class, ...]) -> tuple[
                 at = i * k.every_ms
                 w = Workload("ns", f"{q}-{k.name}-{i}", f"{number:08d}", q, at, shapes[k.name], k.priority)
                 runs[w.key] = k.runs_ms
-                events.append((at, number, "submit", w))
+                events.append((at, number, w))
                 number += 1
     heapq.heapify(events)
     started_as: dict[str, int] = {}
@@ -122,11 +127,13 @@ def run_virtual(cohorts: int, queues: int, classes: tuple[Class, ...]) -> tuple[
         now = events[0][0]
         changes: list[Change] = []
         while events and events[0][0] == now:
-            _, stamp, what, value = heapq.heappop(events)
-            if what == "submit":
-                changes.append(value)  # type: ignore[arg-type]
-            elif started_as.get(value) == stamp:  # type: ignore[call-overload]
-                changes.append(Finished(value))  # type: ignore[arg-type]
+            _, stamp, value = heapq.heappop(events)
+            if isinstance(value, Workload):
+                changes.append(value)
+                tell(now, "arrives", value.key)
+            elif started_as.get(value) == stamp:
+                changes.append(Finished(value))
+                tell(now, "frees", value)
         engine.apply(*changes)
         while engine.has_heads():
             plan = engine.cycle(now)
@@ -134,10 +141,12 @@ def run_virtual(cohorts: int, queues: int, classes: tuple[Class, ...]) -> tuple[
             for a in plan.admissions:
                 number += 1
                 started_as[a.key] = number
-                heapq.heappush(events, (now + runs[a.key], number, "finish", a.key))
+                heapq.heappush(events, (now + runs[a.key], number, a.key))
+                tell(now, "admitted", a.key)
             for p in plan.preemptions:
                 started_as.pop(p.key, None)
                 engine.apply(Released(p.key))
+                tell(now, "frees", p.key)
             admissions += len(plan.admissions)
             preemptions += len(plan.preemptions)
             if not plan.changed and not engine.unsettled():
@@ -289,7 +298,7 @@ def part_growth() -> None:
     )
 
 
-def table(title: str, head: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+def table(title: str, head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     cells = [head, *([str(c) for c in row] for row in rows)]
     widths = [max(len(str(row[i])) for row in cells) for i in range(len(head))]
     print(f"\n{title}")
