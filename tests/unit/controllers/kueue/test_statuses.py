@@ -169,6 +169,21 @@ async def test_a_local_queue_without_its_cluster_queue_counts_nothing_that_holds
         assert status["conditions"][0]["reason"] == "ClusterQueueDoesNotExist"
 
 
+@scenario
+async def test_a_deactivated_workload_holds_nothing_and_keeps_no_queue() -> None:
+    async with house() as world:
+        world.cluster.put(CLUSTER_QUEUES, queue("research", "a"))
+        inactive = admitted("job", "research")
+        inactive["spec"]["active"] = False
+        world.cluster.put(WORKLOADS, inactive)
+        await world.settle()
+        status = world.cluster.read(CLUSTER_QUEUES, "research")["status"]
+        assert (status["reservingWorkloads"], status["admittedWorkloads"], status["pendingWorkloads"]) == (0, 0, 0)
+        world.cluster.remove(CLUSTER_QUEUES, "research")
+        await world.settle()
+        assert not world.cluster.exists(CLUSTER_QUEUES, "research")
+
+
 @pytest.mark.parametrize(
     ("rules", "reason", "words"),
     [
