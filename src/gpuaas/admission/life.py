@@ -82,6 +82,7 @@ def status_with(workload: View, life: Life, admission: Object | None = None) -> 
     _set(status, "nominatedClusterNames", list(life.nominated))
     if admission is not None:
         status["admission"] = admission
+        status.pop("resourceRequests", None)  # what it uses says it now
     elif life.reserved is not None and not life.reserved.status:
         status.pop("admission", None)
     return status
@@ -115,14 +116,9 @@ def _condition(kind: str, flag: Flag, before: View | None, generation: int) -> O
     status = "True" if flag.status else "False"
     kept = before is not None and before.get("status") == status
     since = before["lastTransitionTime"] if kept and before is not None else rfc3339(flag.since / 1000)
-    return {
-        "type": kind,
-        "status": status,
-        "lastTransitionTime": since,
-        "reason": flag.reason,
-        "message": flag.message,
-        "observedGeneration": generation,
-    }
+    made = {"type": kind, "status": status, "lastTransitionTime": since, "reason": flag.reason, "message": flag.message}
+    # Upstream says of no generation that it was preempted.
+    return made if kind == "Preempted" and flag.status else {**made, "observedGeneration": generation}
 
 
 def _check(obj: View) -> CheckStatus:

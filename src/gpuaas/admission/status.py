@@ -13,7 +13,7 @@ from gpuaas.engine.amounts import text
 from gpuaas.engine.plan import Admitted
 from gpuaas.engine.topology_fit import Domains
 from gpuaas.engine.topology_values import HOSTNAME, Topology
-from gpuaas.engine.values import Flavor, PodSetAdmission
+from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission
 
 
 def admission(admitted: Admitted, flavors: Mapping[str, Flavor], topologies: Mapping[str, Topology]) -> dict[str, Any]:
@@ -22,6 +22,17 @@ def admission(admitted: Admitted, flavors: Mapping[str, Flavor], topologies: Map
         "clusterQueue": admitted.cluster_queue,
         "podSetAssignments": [_assignment(given, flavors, topologies) for given in admitted.pod_sets],
     }
+
+
+def resource_requests(pod_sets: Sequence[PodSet]) -> list[dict[str, Any]]:
+    """The workload's `status.resourceRequests`: what all pods of each set ask for, while nothing is given."""
+    return [
+        {
+            "name": each.name,
+            "resources": {resource: text(resource, amount * each.count) for resource, amount in each.requests},
+        }
+        for each in pod_sets
+    ]
 
 
 def topology_assignment(levels: Sequence[str], domains: Domains) -> dict[str, Any]:

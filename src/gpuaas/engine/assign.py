@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
+from typing import NamedTuple
 
 from gpuaas.engine.items import ScanMemory
 from gpuaas.engine.queues import Queue
@@ -49,10 +50,44 @@ WORST: Look = (Outlook.NO_FIT, 1 << 62)
 Domains = tuple[tuple[tuple[str, ...], int], ...]
 
 
+class Attempt(NamedTuple):
+    """A flavor that was looked at and did not simply fit within the queue's own quota."""
+
+    flavor: str
+    outlook: int
+    level: int
+    reasons: tuple[Reason, ...] = ()
+
+    def __str__(self) -> str:
+        words = [_OUTLOOKS[self.outlook], *([f"borrow={self.level}"] if self.level else [])]
+        return f"{self.flavor}({';'.join((*words, *sorted(reason.message for reason in self.reasons)))})"
+
+
+_OUTLOOKS: dict[int, str] = {
+    Outlook.NO_FIT: "NoFit",
+    Outlook.NO_CANDIDATES: "preemptionMode=NoCandidates",
+    Outlook.PREEMPT: "preemptionMode=Preempt",
+    Outlook.RECLAIM: "preemptionMode=Reclaim",
+    Outlook.FIT: "Fit",
+}
+
+
 class SetChoice:
     """What one pod set would get."""
 
-    __slots__ = ("amounts", "count", "delayed", "domains", "error", "frs", "index", "pod_set", "preempting", "reasons")
+    __slots__ = (
+        "amounts",
+        "attempts",
+        "count",
+        "delayed",
+        "domains",
+        "error",
+        "frs",
+        "index",
+        "pod_set",
+        "preempting",
+        "reasons",
+    )
 
     def __init__(self, index: int, pod_set: PodSet, count: int) -> None:
         self.index = index
@@ -63,6 +98,7 @@ class SetChoice:
         self.preempting: set[str] = set()
         """Resources that need somebody to leave."""
         self.reasons: list[Reason] = []
+        self.attempts: list[Attempt] = []
         self.error = ""
         self.domains: Domains | None = None
         self.delayed = False
@@ -112,6 +148,15 @@ class Assignment:
         if self.given is None:
             self.given = tuple(choice.admission(frs) for choice in self.sets)
         return self.given
+
+    def considered(self) -> str:
+        """The flavors that did not simply fit, in upstream's words."""
+        said = (
+            f"{choice.pod_set.name}: {', '.join(map(str, sorted(choice.attempts, key=lambda each: each.flavor)))}"
+            for choice in self.sets
+            if choice.attempts
+        )
+        return " | ".join(said)
 
     def message(self) -> str:
         parts = []
@@ -198,12 +243,13 @@ class Assigner:
         members = group.members
         asked = amounts[members[0]] if len(members) == 1 else _summed(amounts, members)
         reasons: list[Reason] = []
+        attempts: list[Attempt] = []
         chosen: dict[str, _Chosen] | None = {}
         if group.uncovered:
             chosen = None
             reasons.append(Unfit(f"resource {group.uncovered} unavailable in ClusterQueue"))
         for scan in group.scans if chosen is not None else ():
-            found, why = self._scan(scan, members, asked, result.usage)
+            found, why = self._scan(scan, members, asked, result.usage, attempts)
             reasons = why if not found else reasons + why
             if not found:
                 chosen = None
@@ -212,6 +258,7 @@ class Assigner:
         for index in members:
             choice = choices[index]
             choice.reasons = reasons
+            choice.attempts = attempts
             if chosen:
                 self._take(choice, chosen, amounts[index], result)
             result.tried.append({r: chosen[r].tried for r in choice.frs} if chosen else {})
@@ -233,7 +280,7 @@ class Assigner:
             result.usage[found.fr] = result.usage.get(found.fr, 0) + amounts.get(resource, 0)
 
     def _scan(
-        self, scan: Scan, members: tuple[int, ...], asked: dict[str, int], assumed: Usage
+        self, scan: Scan, members: tuple[int, ...], asked: dict[str, int], assumed: Usage, attempts: list[Attempt]
     ) -> tuple[dict[str, _Chosen], list[Reason]]:
         """The best flavor of the group for these amounts, nothing if none will do; and why not the others."""
         rules = self._queue.spec.fungibility
@@ -248,15 +295,19 @@ class Assigner:
             unfit = option.unfit or self._not_nominated(option.flavor, members, scan.resources[0])
             if unfit:
                 reasons.append(Unfit(unfit, option.flavor))
+                attempts.append(Attempt(option.flavor, Outlook.NO_FIT, 0, (reasons[-1],)))
                 continue
-            look = BEST
+            look, level, told = BEST, 0, len(reasons)
             found: dict[str, _Chosen] = {}
             for resource, fr in option.frs:
                 seen = self._look(fr, assumed.get(fr, 0), asked[resource], reasons)
+                level = max(level, seen[1])
                 if _preferred(look, seen, rules):
                     look = seen
                 if look[0] != Outlook.NO_FIT:
                     found[resource] = _Chosen(fr, seen[0], seen[1])
+            if level or look[0] != Outlook.FIT:
+                attempts.append(Attempt(option.flavor, look[0], level, tuple(reasons[told:])))
             if not _goes_on(look, rules):
                 best, best_look = found, look
                 break

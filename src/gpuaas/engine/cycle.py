@@ -234,7 +234,15 @@ class Cycle:
             queue.admit(item)
         loans = self._loans(entry) if assignment.level else ()
         self.plan.admissions.append(
-            Admitted(item.key, item.workload.uid, queue.name, item.admission, assignment.level, loans)
+            Admitted(
+                item.key,
+                item.workload.uid,
+                queue.name,
+                item.admission,
+                assignment.level,
+                loans,
+                assignment.considered(),
+            )
         )
         self._touch(queue)
 

@@ -32,6 +32,8 @@ class Admitted(NamedTuple):
     level: int = 0
     """How high in the cohort tree the quota comes from; 0 when it is the queue's own."""
     loans: tuple[Loan, ...] = ()
+    considered: str = ""
+    """Upstream's words about flavors that were borrowed, or tried and not taken; empty when the first one just fitted."""
 
 
 class Preempted(NamedTuple):

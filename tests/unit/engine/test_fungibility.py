@@ -92,6 +92,38 @@ def test_the_flavor_taken(spot: str, ondemand: str, rules: dict[str, bool], chos
             assert flavors(plan, "w") == chosen
 
 
+@pytest.mark.parametrize(
+    ("spot", "ondemand", "rules", "said"),
+    [
+        pytest.param("fit 0", "fit 0", {}, "", id="nothing to say when the first one just fits"),
+        pytest.param("fit 1", "fit 0", {}, "main: spot(Fit;borrow=1)", id="borrowing is told"),
+        pytest.param(
+            "fit 1", "fit 0", BOTH, "main: spot(Fit;borrow=1)", id="and told when own quota was found further on"
+        ),
+        pytest.param(
+            "preempt 0",
+            "fit 0",
+            {},
+            "main: spot(preemptionMode=Preempt;insufficient unused quota for gpu in flavor spot, 4 more needed)",
+            id="what was passed over is told with its reason",
+        ),
+        pytest.param(
+            "no fit",
+            "fit 0",
+            {},
+            "main: spot(NoFit;insufficient quota for gpu in flavor spot, previously considered podsets requests (0) + "
+            "current podset request (4) > maximum capacity (0))",
+            id="and what can never be",
+        ),
+    ],
+)
+def test_flavors_that_did_not_simply_fit_are_told(spot: str, ondemand: str, rules: dict[str, bool], said: str) -> None:
+    lab = lab_with(spot, ondemand, **rules)
+    lab.submit("w", "q", 4, priority=10)
+    (given,) = lab.cycle().admissions
+    assert given.considered == said
+
+
 def test_a_scan_that_stopped_early_goes_on_behind_where_it_stopped() -> None:
     """Two heads want the same victim's room; the one that is skipped tries the next flavor in the next cycle."""
     lab = Lab(

@@ -57,6 +57,7 @@ class ClusterQueueRules(Behaviour):
 
     def prepare_create(self, obj: Object) -> None:
         hold(obj)
+        spell_amounts(obj)
 
     def validate(self, obj: Fields) -> list[FieldError]:
         return [*_cluster_queue(obj.get("spec") or {}), *_on_flavors(obj.get("spec") or {}, {})]
@@ -293,3 +294,24 @@ def hold(obj: Object) -> None:
     finalizers: Iterable[str] = metadata.get("finalizers") or ()
     if FINALIZER not in finalizers:
         metadata["finalizers"] = [*finalizers, FINALIZER]
+
+
+def spell_amounts(obj: Object) -> None:
+    """Amounts as Kueue's defaulter leaves them on create, 4 as "4" and 1000m as "1"; what is wrong stays as it is."""
+    spec = obj.get("spec")
+    groups = spec.get("resourceGroups") if isinstance(spec, dict) else None
+    for group in groups or ():
+        for flavor in group.get("flavors") or ():
+            for quota in flavor.get("resources") or ():
+                for name in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+                    _spell(quota, name)
+    if isinstance(spec, dict) and isinstance(spec.get("fairSharing"), dict):
+        _spell(spec["fairSharing"], "weight")
+
+
+def _spell(place: Object, name: str) -> None:
+    try:
+        if place.get(name) is not None:
+            place[name] = str(parse_quantity(place[name]))
+    except (TypeError, ValueError):
+        return

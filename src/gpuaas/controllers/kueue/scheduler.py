@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuaas.admission.ledger import preemption_entry
 from gpuaas.admission.life import conditions_of, life_of, status_with, with_pending
-from gpuaas.admission.status import admission
+from gpuaas.admission.status import admission, resource_requests
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
@@ -139,7 +139,8 @@ class Scheduler:
         waited = self._clock.now() - _queued_at(obj)
         name = admitted.cluster_queue
         words = f"Quota reserved in ClusterQueue {name}, wait time since queued was {waited:.0f}s"
-        self._event(obj, NORMAL, "QuotaReserved", words)
+        considered = f"; Flavors considered: {admitted.considered}" if admitted.considered else ""
+        self._event(obj, NORMAL, "QuotaReserved", words + considered)
         if is_true(life.admitted):
             self._event(obj, NORMAL, "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
 
@@ -159,11 +160,8 @@ class Scheduler:
         self._event(obj, NORMAL, "Preempted", victim.message + priorities)
         self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
         if by is not None:
-            words = (
-                f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}; "
-                f"preemptor path: {victim.by_path}; preemptee path: {victim.path}"
-            )
-            self._event(by, NORMAL, "PreemptedWorkload", words)
+            words = f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}"
+            self._event(by, NORMAL, "PreemptedWorkload", words + priorities)
 
     async def _note(self, entry: Object) -> None:
         """Into the ledger. The eviction is done: failing to note it must not undo it, but must be seen."""
@@ -185,9 +183,11 @@ class Scheduler:
             for _ in range(_ATTEMPTS):
                 if obj is None or not self._waits_unsaid(obj, passed):
                     return
-                life = with_pending(obj, passed.message, self._millis())
+                status = status_with(obj, with_pending(obj, passed.message, self._millis()))
+                if (item := self._mirror.engine.items.get(passed.key)) is not None:
+                    status["resourceRequests"] = resource_requests(item.workload.pod_sets)
                 try:
-                    await write_status(self._client, WORKLOADS, obj, status_with(obj, life))
+                    await write_status(self._client, WORKLOADS, obj, status)
                 except Conflict:
                     # Somebody wrote in between, perhaps its admission: look again before saying anything.
                     obj = await self._newest(obj)

@@ -1,6 +1,7 @@
 """The statuses of ClusterQueues and LocalQueues, and the finalizers that keep quotas and flavors while they are used."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.activity import Active, check_names, cluster_queue_active, flavor_names, local_queue_active
@@ -55,8 +56,11 @@ class QueueStatuses(Controller):
         meta = obj["metadata"]
         local = self._locals.get(meta["namespace"], (obj.get("spec") or {}).get("queueName", ""))
         name = cluster_queue_named(local) if local is not None else ""
-        for share in self.tally.put(f"{meta['namespace']}/{meta['name']}", share_of(new, name) if new else None):
-            self._look_at(share)
+        share = share_of(new, name) if new else None
+        if share is not None and local is not None and _is_stopped(local):
+            share = replace(share, pending=False)  # it stands in no line
+        for each in self.tally.put(f"{meta['namespace']}/{meta['name']}", share):
+            self._look_at(each)
 
     def _look_at(self, share: Share | None) -> None:
         if share is None:
@@ -142,6 +146,10 @@ class QueueStatuses(Controller):
             lambda name: self._checks.get("", name),
             lambda name: self._topologies.get("", name),
         )
+
+
+def _is_stopped(local: Mapping[str, Any]) -> bool:
+    return ((local.get("spec") or {}).get("stopPolicy") or "None") != "None"
 
 
 def standing(queue: Mapping[str, Any]) -> tuple[Any, ...]:

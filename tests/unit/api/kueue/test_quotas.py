@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from gpuaas.api.kueue.validation import ClusterQueueRules
+
 DENIED = 'admission webhook "{}" denied the request: '
 VCQ = DENIED.format("vclusterqueue.kb.io")
 VCO = DENIED.format("vcohort.kb.io")
@@ -268,3 +270,15 @@ def test_a_flavor_with_a_topology_keeps_its_labels(answer: Any) -> None:
     old = obj("ResourceFlavor", topologyName="racks", nodeLabels={"a": "b"})
     new = obj("ResourceFlavor", topologyName="racks", nodeLabels={"a": "c"})
     assert "nodeLabels are immutable when topologyName is set" in answer(new, old)
+
+
+def test_amounts_are_spelled_as_kueues_defaulter_leaves_them() -> None:
+    made = queue(group(("h200", [quota("cpu", 4, borrowingLimit="1000m", lendingLimit="nonsense")])))
+    made["spec"]["fairSharing"] = {"weight": 2}
+    ClusterQueueRules().prepare_create(made)
+    (found,) = made["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    assert found == {"name": "cpu", "nominalQuota": "4", "borrowingLimit": "1", "lendingLimit": "nonsense"}
+    assert made["spec"]["fairSharing"] == {"weight": "2"}
+    empty = {"metadata": {"name": "q"}}
+    ClusterQueueRules().prepare_create(empty)
+    assert "spec" not in empty

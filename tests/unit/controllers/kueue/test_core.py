@@ -99,6 +99,13 @@ async def test_what_fits_is_admitted_and_what_does_not_is_told_the_arithmetic() 
             "Pending",
             "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor l4, 1 more needed",
         )
+        waits = world.cluster.read(WORKLOADS, "second", "team")["status"]
+        assert waits["resourceRequests"] == [{"name": "main", "resources": {"nvidia.com/gpu": "3"}}]
+        world.cluster.remove(WORKLOADS, "first", "team")
+        await world.settle()
+        runs = world.cluster.read(WORKLOADS, "second", "team")["status"]
+        assert "admission" in runs
+        assert "resourceRequests" not in runs, "what it uses says it now"
 
 
 @scenario
@@ -145,6 +152,10 @@ async def test_a_higher_priority_evicts_a_lower_one_and_keeps_out_until_the_quot
         assert (entry["spec"]["ranSeconds"], entry["spec"]["gpuSecondsLost"]) == (90, 360)
         assert is_admitted(world, "dev"), "its quota is counted until its pods are gone"
         assert not is_admitted(world, "prod")
+        priorities = "preemptor effective priority: 100 (base: 100, boost: 0); preemptee effective priority: 0 (base: 0"
+        told = [each for each in world.cluster.events("team") if "Preempted workload team/dev (UID: " in each]
+        assert len(told) == 1
+        assert f"in ClusterQueue research; {priorities}, boost: 0)" in told[0]
 
 
 @scenario
@@ -173,6 +184,31 @@ async def test_a_stopped_queue_admits_nothing_and_a_drained_one_evicts() -> None
             "Inadmissible",
             "ClusterQueue research is inactive",
         )
+
+
+@scenario
+async def test_nobody_stands_in_the_line_of_a_stopped_local_queue() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("running", 4))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("waiting", 1))
+        await world.settle()
+        assert pending(world) == (1, 1)
+        stopped = local_queue("main", "research")
+        stopped["spec"]["stopPolicy"] = "Hold"
+        world.cluster.put(LOCAL_QUEUES, stopped)
+        await world.settle()
+        assert pending(world) == (0, 0)
+        world.cluster.put(LOCAL_QUEUES, local_queue("main", "research"))
+        await world.settle()
+        assert pending(world) == (1, 1)
+
+
+def pending(world: Stage) -> tuple[int, int]:
+    cluster_queue, local = (
+        world.cluster.read(*at) for at in ((CLUSTER_QUEUES, "research"), (LOCAL_QUEUES, "main", "team"))
+    )
+    return cluster_queue["status"]["pendingWorkloads"], local["status"]["pendingWorkloads"]
 
 
 @scenario
