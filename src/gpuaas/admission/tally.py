@@ -65,15 +65,17 @@ class Tally:
 
 
 def share_of(workload: View, cluster_queue: str) -> Share | None:
-    """None for one that is deactivated and holds nothing. `cluster_queue`: the one its LocalQueue leads to."""
+    """None for one that is deactivated: it holds nothing. `cluster_queue`: the one its LocalQueue leads to."""
     meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     conditions = conditions_of(workload)
     local = f"{meta['namespace']}/{spec.get('queueName', '')}"
     if is_true(conditions.get("Finished")):
         return _finished(cluster_queue, local)
+    if not spec.get("active", True):
+        return None  # it gives its quota back at once, whatever its pods still do
     given = status.get("admission")
     if not is_true(conditions.get("QuotaReserved")) or not given:
-        return Share(cluster_queue, local, pending=True) if spec.get("active", True) else None
+        return Share(cluster_queue, local, pending=True)
     taken = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
     amounts: Counter[FlavorResource] = Counter()
     for each in given.get("podSetAssignments") or ():
