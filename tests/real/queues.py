@@ -27,7 +27,7 @@ LOOK = (
     "kubectl get clusterqueues,cohorts -l case=$NS -o json | ./tidy",
     "kubectl get jobs -o json | ./tidy",
     # Nobody starts containers on kwok's nodes, so nobody tells of it; among equal nodes the scheduler takes any.
-    f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT} | grep -v '  kubelet  ' | sed 's/ to .*-[01]$/ to a node/' | sort -u",
+    f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT} | grep -v '  kubelet  ' | sed 's/ to .*-[01]$/ to a node/; s/ was [0-9]*s/ was <age>/' | sort -u",
 )
 # How often an object was written, how many seconds something took and in which order conditions came is everybody's own.
 TIDY = """#!/usr/bin/env python3

@@ -96,6 +96,16 @@ def with_pending(workload: View, message: str, now: Millis) -> Life:
     return replace(life, reserved=Flag(False, "Pending", message[:32_768], since))
 
 
+def pending_status(workload: View, message: str, now: Millis) -> Object:
+    """The status of one that was looked at and not admitted; it says of which generation, even in the same words."""
+    status = status_with(workload, with_pending(workload, message, now))
+    seen = {"observedGeneration": workload["metadata"].get("generation", 1)}
+    status["conditions"] = [
+        {**each, **seen} if each["type"] == "QuotaReserved" else each for each in status["conditions"]
+    ]
+    return status
+
+
 def conditions_of(workload: View) -> dict[str, Object]:
     return {each["type"]: each for each in (workload.get("status") or {}).get("conditions") or ()}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.admission.ledger import preemption_entry
-from gpuaas.admission.life import conditions_of, life_of, status_with, with_pending
+from gpuaas.admission.life import conditions_of, life_of, pending_status, status_with
 from gpuaas.admission.status import admission, resource_requests
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
@@ -183,7 +183,7 @@ class Scheduler:
             for _ in range(_ATTEMPTS):
                 if obj is None or not self._waits_unsaid(obj, passed):
                     return
-                status = status_with(obj, with_pending(obj, passed.message, self._millis()))
+                status = pending_status(obj, passed.message, self._millis())
                 if (item := self._mirror.engine.items.get(passed.key)) is not None:
                     status["resourceRequests"] = resource_requests(item.workload.pod_sets)
                 try:
@@ -202,7 +202,8 @@ class Scheduler:
         if is_true(life_of(obj).reserved) or self._unsaid.get(passed.key) is not passed:
             return False
         found = conditions_of(obj).get("QuotaReserved") or {}
-        return (found.get("reason"), found.get("message")) != ("Pending", passed.message)
+        said = found.get("reason"), found.get("message"), found.get("observedGeneration")
+        return said != ("Pending", passed.message, obj["metadata"].get("generation"))
 
     async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
         """Takes the step; again, from what is there then, if somebody else wrote in between."""

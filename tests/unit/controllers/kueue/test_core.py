@@ -109,6 +109,21 @@ async def test_what_fits_is_admitted_and_what_does_not_is_told_the_arithmetic() 
 
 
 @scenario
+async def test_who_waits_is_told_of_which_generation_it_was_judged() -> None:
+    async with house(1) as world:
+        world.cluster.put(WORKLOADS, workload("first", 1))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("second", 1))
+        await world.settle()
+        obj = world.cluster.read(WORKLOADS, "second", "team")
+        world.cluster.put(WORKLOADS, {**obj, "spec": {**obj["spec"], "priority": -1}})
+        await world.settle()
+        found = world.cluster.read(WORKLOADS, "second", "team")
+        (said,) = [each for each in found["status"]["conditions"] if each["type"] == "QuotaReserved"]
+        assert said["observedGeneration"] == found["metadata"]["generation"] > obj["metadata"]["generation"]
+
+
+@scenario
 async def test_a_waiting_workload_starts_when_the_one_before_it_finishes() -> None:
     async with house(4) as world:
         world.cluster.put(WORKLOADS, workload("first", 4))
