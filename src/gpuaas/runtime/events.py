@@ -2,7 +2,7 @@
 
 Like client-go's recorder: the same event again raises the count of the first one; more than ten within ten minutes
 that differ only in their message become one "(combined from similar events)"; one source may tell 25 things about one
-object, then one each five minutes. Recording never waits and never fails a reconcile: a single task writes behind.
+object, then one each five minutes. Recording never waits and never fails a reconcile: it is written behind.
 """
 
 import asyncio
@@ -24,7 +24,8 @@ SIMILAR_WINDOW = 600.0
 BURST = 25
 REFILL = 1 / 300.0
 REMEMBERED = 4096
-QUEUE_LIMIT = 10_000
+QUEUE_LIMIT = 100_000
+AT_ONCE = 8
 
 _log = logging.getLogger(__name__)
 V = TypeVar("V")
@@ -149,75 +150,121 @@ class _Verdict:
     key: tuple[str, ...]
 
 
+@dataclass(slots=True)
+class _Unwritten:
+    """An event that is to be created, or to be told again; news about it before then only change it."""
+
+    said: _Said
+    written: _Written
+    message: str
+    first: float
+    last: float
+    new: bool
+    changed: bool = True
+
+
 class EventSink:
+    """What is recorded is judged at once and written behind: the same event again costs no second write.
+
+    A few are written at a time, since the store commits together what comes together; while requests are served first,
+    only one asks for its turn. Should more different events wait than can be kept, the newest are dropped, and said so.
+    """
+
     def __init__(self, client: Client, clock: Clock, turn: Callable[[], Awaitable[None]] | None = None) -> None:
         self._client = client
         self._clock = clock
         self._turn = turn
         self._correlator = Correlator()
-        self._queue: asyncio.Queue[_Said] = asyncio.Queue(QUEUE_LIMIT)
-        self._writing = False
+        self._unwritten: dict[str, _Unwritten] = {}
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._gate = asyncio.Lock()
+        self._dropped = 0
 
     @property
     def idle(self) -> bool:
-        return self._queue.empty() and not self._writing
+        return not self._unwritten
 
     def recorder(self, component: str) -> Recorder:
         return Recorder(self, component)
 
     def record(self, said: _Said) -> None:
-        try:
-            self._queue.put_nowait(said)
-        except asyncio.QueueFull:
-            _log.warning("too many events are waiting; dropped %s for %s", said.reason, said.involved.get("name"))
-
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            said = await self._queue.get()
-            self._writing = True
-            try:
-                if self._turn is not None:
-                    await self._turn()
-                await self._write(said)
-            except (ApiError, OSError) as error:
-                _log.debug("could not record %s for %s: %s", said.reason, said.involved.get("name"), error)
-            finally:
-                self._writing = False
-
-    async def _write(self, said: _Said) -> None:
         now = self._clock.now()
         verdict = self._correlator.correlate(said, now)
         if verdict is None:
             return
-        if not verdict.new:
-            patch = {"count": verdict.written.count, "lastTimestamp": rfc3339(now), "message": verdict.message}
+        name = f"{verdict.written.namespace}/{verdict.written.name}"
+        waiting = self._unwritten.get(name)
+        if waiting is not None:
+            waiting.message, waiting.last, waiting.changed = verdict.message, now, True
+            return
+        if len(self._unwritten) >= QUEUE_LIMIT:
+            self._drop(verdict)
+            return
+        self._unwritten[name] = _Unwritten(said, verdict.written, verdict.message, now, now, verdict.new)
+        self._queue.put_nowait(name)
+
+    def _drop(self, verdict: _Verdict) -> None:
+        if not self._dropped:
+            _log.warning("%s events wait to be written: new ones are dropped until some are", QUEUE_LIMIT)
+        self._dropped += 1
+        if verdict.new:
+            self._correlator.forget(verdict)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(AT_ONCE):
+                group.create_task(self._work(), name=f"events {number}")
+
+    async def _work(self) -> None:
+        while True:
+            name = await self._queue.get()
+            event = self._unwritten[name]
             try:
-                await self._client.patch(EVENTS, verdict.written.name, patch, verdict.written.namespace)
+                if self._turn is not None:
+                    async with self._gate:
+                        await self._turn()
+                event.changed = False
+                await self._write(event)
+            except (ApiError, OSError) as error:
+                _log.debug("could not record %s for %s: %s", event.said.reason, name, error)
+            if event.changed:
+                self._queue.put_nowait(name)
+                continue
+            del self._unwritten[name]
+            if self._dropped and not self._unwritten:
+                _log.warning("%s events were dropped", self._dropped)
+                self._dropped = 0
+
+    async def _write(self, event: _Unwritten) -> None:
+        written = event.written
+        if not event.new:
+            patch = {"count": written.count, "lastTimestamp": rfc3339(event.last), "message": event.message}
+            try:
+                await self._client.patch(EVENTS, written.name, patch, written.namespace)
                 return
             except ApiError as error:
                 if error.code != 404:
                     raise
-                # It has expired; tell it anew.
-                self._correlator.forget(verdict)
-                await self._write(said)
-                return
-        await self._client.create(EVENTS, _event(said, verdict, now), verdict.written.namespace)
+            # It has expired; tell it anew.
+            written.count, event.first = 1, event.last
+        event.new = False
+        await self._client.create(EVENTS, _event(event), written.namespace)
 
 
-def _event(said: _Said, verdict: _Verdict, now: float) -> Object:
-    moment = rfc3339(now)
+def _event(event: _Unwritten) -> Object:
+    said, written = event.said, event.written
     return {
         "kind": "Event",
         "apiVersion": "v1",
-        "metadata": {"name": verdict.written.name, "namespace": verdict.written.namespace},
+        "metadata": {"name": written.name, "namespace": written.namespace},
         "involvedObject": dict(said.involved),
         "reason": said.reason,
-        "message": verdict.message,
+        "message": event.message,
         "source": {"component": said.component},
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "count": 1,
+        "firstTimestamp": rfc3339(event.first),
+        "lastTimestamp": rfc3339(event.last),
+        "count": written.count,
         "type": said.type,
         "eventTime": None,
         "reportingComponent": said.component,

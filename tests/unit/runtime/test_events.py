@@ -1,10 +1,16 @@
 """What the recorder promises: told once, counted after that, never a flood."""
 
+import asyncio
+
+import pytest
+
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Unavailable
 from gpuaas.client.resources import CONFIG_MAPS, EVENTS
+from gpuaas.runtime import events
 from gpuaas.runtime.controller import Deps
 from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.objects import config_map
 from gpuaas.testing.time import Stage, scenario, stage
 
@@ -88,7 +94,88 @@ async def test_a_server_that_refuses_does_not_stop_the_next_one() -> None:
 
 
 def test_dependencies_can_be_made_without_a_running_loop() -> None:
-    from gpuaas.testing.cluster import FakeCluster
-
     cluster = FakeCluster(VirtualClock())
     assert Deps.over(cluster, cluster.clock, cluster).events.idle
+
+
+@scenario
+async def test_a_burst_about_many_objects_is_written_whole() -> None:
+    async with stage() as on:
+        recorder = on.deps.events.recorder("tester")
+        for number in range(12_000):
+            recorder.event(CONFIG_MAPS, config_map(f"c{number}"), NORMAL, "Done", "x")
+        assert not on.deps.events.idle
+        await on.settle()
+        assert on.deps.events.idle
+        assert len(_told(on)) == 12_000
+
+
+@scenario
+async def test_the_same_again_before_it_is_written_costs_no_second_write() -> None:
+    async with stage() as on:
+        obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
+        recorder = on.deps.events.recorder("tester")
+        for _ in range(20):
+            recorder.event(CONFIG_MAPS, obj, NORMAL, "Done", "x")
+        await on.settle()
+        assert _told(on) == [("Done", 20, "x")]
+        assert [write.verb for write in on.cluster.writes if write.resource == "events"] == ["create"]
+
+
+@scenario
+async def test_what_is_told_again_while_it_is_being_written_is_counted_after() -> None:
+    async with stage() as on:
+        obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
+        recorder = on.deps.events.recorder("tester")
+        recorder.event(CONFIG_MAPS, obj, NORMAL, "Done", "x")
+        await asyncio.sleep(0)  # its task has begun
+        await asyncio.sleep(0)
+        recorder.event(CONFIG_MAPS, obj, NORMAL, "Done", "x")
+        await on.settle()
+        assert _told(on) == [("Done", 2, "x")]
+
+
+@scenario
+async def test_more_than_can_be_kept_is_dropped_with_a_word() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "QUEUE_LIMIT", 10)
+        said: list[str] = []
+        patch.setattr(events._log, "warning", lambda words, *values: said.append(words % values))
+        async with stage() as on:
+            recorder = on.deps.events.recorder("tester")
+            for number in range(25):
+                recorder.event(CONFIG_MAPS, config_map(f"c{number}"), NORMAL, "Done", "x")
+            await on.settle()
+            assert len(_told(on)) == 10
+            assert said == [
+                "10 events wait to be written: new ones are dropped until some are",
+                "15 events were dropped",
+            ]
+            recorder.event(CONFIG_MAPS, config_map("c24"), NORMAL, "Done", "x")
+            await on.settle()
+            assert len(_told(on)) == 11, "what was dropped is new when it is told again"
+
+
+@scenario
+async def test_only_one_asks_for_its_turn_at_a_time() -> None:
+    waiting: list[asyncio.Future[None]] = []
+
+    async def turn() -> None:
+        waiting.append(asyncio.get_running_loop().create_future())
+        await waiting[-1]
+
+    cluster = FakeCluster(VirtualClock())
+    sink = events.EventSink(cluster, cluster.clock, turn)
+    running = asyncio.ensure_future(sink.run())
+    for number in range(5):
+        sink.recorder("tester").event(CONFIG_MAPS, config_map(f"c{number}"), NORMAL, "Done", "x")
+    for served in range(5):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(waiting) == served + 1
+        waiting[-1].set_result(None)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert sink.idle
+    assert len(cluster.all(EVENTS)) == 5
+    running.cancel()
