@@ -37,13 +37,16 @@ Object = dict[str, Any]
 class Room:
     """How long there had been room for a workload when it got in: the time from free quota to admission.
 
-    It hears of every admission and every release of a cohort, in order. Room that is kept for a workload that waits
-    for its victims looks free from here, so the same measure is taken of a run with no latency at all.
+    It hears of every admission and every release of a cohort, in order. While victims are on their way out, room is
+    kept for whom they make place, and is not free for others: only from when the last of them has gone. The same
+    measure is taken of a run with no latency at all, where it must be nothing.
     """
 
     def __init__(self) -> None:
         self._free: dict[str, int] = defaultdict(lambda: QUEUES_EACH * NOMINAL)
         self._since: dict[tuple[str, int], float] = {}
+        self._leaving: dict[str, int] = defaultdict(int)
+        self._left: dict[str, float] = defaultdict(float)
         self._arrived: dict[str, float] = {}
         self.gaps: list[float] = []
 
@@ -53,9 +56,18 @@ class Room:
     def frees(self, cohort: str, units: int, now: float) -> None:
         self._change(cohort, units, now)
 
+    def evicted(self, cohort: str) -> None:
+        self._leaving[cohort] += 1
+
+    def left(self, cohort: str, units: int, now: float) -> None:
+        self._leaving[cohort] -= 1
+        self._left[cohort] = now
+        self._change(cohort, units, now)
+
     def admitted(self, cohort: str, units: int, key: str, now: float) -> None:
         since = self._since.get((cohort, units), now if self._free[cohort] < units else 0.0)
-        self.gaps.append(now - max(since, self._arrived[key]))
+        if not self._leaving[cohort]:
+            self.gaps.append(now - max(since, self._arrived[key], self._left[cohort]))
         self._change(cohort, -units, now)
 
     def _change(self, cohort: str, units: int, now: float) -> None:
@@ -135,7 +147,7 @@ class Driver:
     def __init__(self, client: HttpClient, run: Run, total: int) -> None:
         self._client = client
         self._run = run
-        self._total = total
+        self._to_finish = total
         self._tasks: set[asyncio.Task[None]] = set()
         self._kinds = {kind.name: kind for kind in BASELINE}
         self.done = asyncio.Event()
@@ -158,6 +170,7 @@ class Driver:
                 timer.cancel()
                 run.evictions += 1
                 run.running.pop(key, None)
+                run.room.evicted(_cohort(obj))
                 self._spawn(self._release(obj))
         elif is_true(conditions.get("Admitted")) and key not in run.running:
             run.running[key] = meta["uid"]
@@ -196,22 +209,22 @@ class Driver:
         await self._client.patch(
             WORKLOADS, meta["name"], {"status": {"conditions": conditions}}, meta["namespace"], subresource="status"
         )
-        self._freed(obj)
-        if len(run.finished) >= self._total:
+        run.room.frees(_cohort(obj), self._units(obj), time.monotonic())
+        self._to_finish -= 1
+        if not self._to_finish:
             self.done.set()
 
-    def _freed(self, obj: Object) -> None:
-        units = self._kinds[obj["metadata"]["labels"]["class"]].units
-        self._run.room.frees(_cohort(obj), units, time.monotonic())
+    def _units(self, obj: Object) -> int:
+        return self._kinds[obj["metadata"]["labels"]["class"]].units
 
     async def _release(self, obj: Object) -> None:
-        meta = obj["metadata"]
-        for _ in range(5):
+        meta, run = obj["metadata"], self._run
+        while True:
             status = status_with(obj, release(life_of(obj), round(time.time() * 1000)))
             body = {**obj, "status": status}
             try:
                 await self._client.update(WORKLOADS, body, meta["namespace"], subresource="status")
-                self._freed(obj)
+                run.room.left(_cohort(obj), self._units(obj), time.monotonic())
                 return
             except Conflict:
                 obj = await self._client.get(WORKLOADS, meta["name"], meta["namespace"])
