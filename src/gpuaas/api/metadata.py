@@ -77,8 +77,10 @@ def validate_metadata_update(obj: View, old: View, path: str = "metadata") -> li
 def validate_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for key, value in (labels or {}).items():
-        errors += [invalid(path, key, message) for message in qualified_messages(key)]
-        errors += [invalid(path, value, message) for message in label_messages(value)]
+        if wrong := qualified_messages(key):
+            errors += [invalid(path, key, message) for message in wrong]
+        if wrong := label_messages(value):
+            errors += [invalid(path, value, message) for message in wrong]
     return errors
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.security.identity import Asked
 from gpuaas.apiserver.security.rbac import Rbac
@@ -18,8 +19,8 @@ from gpuaas.client.protocol import Client, Resource
 from gpuaas.devices.names import EXECUTOR, PROCESS_CLASS, PROCESS_TAINT
 
 Old = Mapping[str, Any] | None
-_NESTED = (dict, list)
 
+_SAID: Final = f'"runtimeClassName":"{PROCESS_CLASS}"'.encode()
 ROLE: Final = "gpuaas-process-user"
 _GROUP: Final = "node.k8s.io"
 _CLASSES: Final = Resource(_GROUP, "v1", "runtimeclasses", False, "RuntimeClass")
@@ -146,12 +147,11 @@ class _Rules:
 
 def _names_class(value: Any) -> bool:
     """Whether a `runtimeClassName` anywhere within says ours: wherever a kind keeps its templates."""
-    nodes = [value]
-    for node in nodes:  # grows while it is walked: every write of these kinds is looked through
-        if isinstance(node, dict):
-            if node.get("runtimeClassName") == PROCESS_CLASS:
-                return True
-            nodes += [below for below in node.values() if isinstance(below, _NESTED)]
-        elif isinstance(node, list):
-            nodes += [below for below in node if isinstance(below, _NESTED)]
-    return False
+    # Every write of these kinds is asked, and hardly any says so: its encoded form is looked through much faster.
+    return _SAID in encode(value) and _says(value)
+
+
+def _says(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return value.get("runtimeClassName") == PROCESS_CLASS or any(map(_says, value.values()))
+    return isinstance(value, list) and any(map(_says, value))

@@ -7,6 +7,7 @@ them and never raise, so that a user sees everything that is wrong at once.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 
@@ -95,8 +96,12 @@ def _visible(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+@lru_cache(maxsize=4_096)
 def child(path: str, *steps: str | int) -> str:
-    """`child("spec", "containers", 0, "name")` is `spec.containers[0].name`."""
+    """`child("spec", "containers", 0, "name")` is `spec.containers[0].name`.
+
+    Remembered: rules name the place they look at before they know that all is well there, for every object the same.
+    """
     for step in steps:
         if isinstance(step, int):
             path = f"{path}[{step}]"

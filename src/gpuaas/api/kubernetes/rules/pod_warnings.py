@@ -68,9 +68,10 @@ def pod_warnings(pod: View, path: str = "") -> list[str]:
         if constraint.get("labelSelector") is None:
             found.append(f"{child(where, 'labelSelector')}: a null labelSelector results in matching no pod")
     for volume, where in each(spec, "volumes", at):
-        found += [
-            f"{child(where, source)}: {text}" for source, text in _VOLUMES.items() if volume.get(source) is not None
-        ]
+        if volume.keys() & _VOLUMES.keys():
+            found += [
+                f"{child(where, source)}: {text}" for source, text in _VOLUMES.items() if volume.get(source) is not None
+            ]
     found += _pull_secrets(spec, at)
     containers = [pair for kind in _CONTAINERS for pair in each(spec, kind, at)]
     for container, where in containers:

@@ -1,6 +1,7 @@
 """Names and amounts of resources: which names are right where, and what requests and limits must obey together."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from gpuaas.api.kubernetes.rules.checks import dns_label, each
@@ -39,6 +40,7 @@ def is_native(name: str) -> bool:
     return "/" not in name or _NATIVE_PREFIX in name
 
 
+@lru_cache(maxsize=1_024)
 def is_extended(name: str) -> bool:
     """A device plugin's resource such as nvidia.com/gpu."""
     if is_native(name) or name.startswith("requests."):
@@ -107,9 +109,11 @@ def resource_requirements(
     limits_path, requests_path = child(path, "limits"), child(path, "requests")
     errors: list[FieldError] = []
     for name, amount in limits.items():
-        errors += _amount(name, amount, keyed(limits_path, name), name_check)
+        if not _is_fine(name, amount, name_check):
+            errors += _amount(name, amount, keyed(limits_path, name), name_check)
     for name, amount in requests.items():
-        errors += _amount(name, amount, keyed(requests_path, name), name_check)
+        if not _is_fine(name, amount, name_check):
+            errors += _amount(name, amount, keyed(requests_path, name), name_check)
         errors += _against_limit(name, amount, limits, requests_path, limits_path)
     names = {*limits, *requests}
     if any(map(is_huge_pages, names)) and not names & {"cpu", "memory"}:
@@ -119,6 +123,12 @@ def resource_requirements(
 
 def _is_standard(name: str) -> bool:
     return name in _STANDARD or is_huge_pages(name) or name.startswith("requests.hugepages-")
+
+
+@lru_cache(maxsize=4_096, typed=True)
+def _is_fine(name: str, amount: str | float, name_check: NameCheck) -> bool:
+    """The same few amounts of the same few resources come with every pod."""
+    return not _amount(name, amount, "", name_check)
 
 
 def _amount(name: str, amount: Any, path: str, name_check: NameCheck) -> list[FieldError]:

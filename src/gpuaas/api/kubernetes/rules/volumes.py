@@ -109,10 +109,8 @@ def local_path(value: str, path: str) -> list[FieldError]:
 def _source(volume: View, pod_name: str, path: str, is_pod: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     seen = False
-    for source, needed in _SOURCES.items():
-        content = volume.get(source)
-        if content is None:
-            continue
+    for source in _sources(volume):
+        content, needed = volume[source], _SOURCES[source]
         at = child(path, source)
         if seen:
             errors.append(forbidden(at, "may not specify more than 1 volume type"))
@@ -125,6 +123,12 @@ def _source(volume: View, pod_name: str, path: str, is_pod: bool) -> list[FieldE
             messages = is_dns1123_subdomain(claim)
             errors += [invalid(child(path, "name"), volume["name"], f'PVC name "{claim}": {text}') for text in messages]
     return errors if seen else [required(path, "must specify a volume type")]
+
+
+def _sources(volume: View) -> Sequence[str]:
+    """What a volume says it is made from; several are told of in Kubernetes' order."""
+    said = [key for key, content in volume.items() if content is not None and key in _SOURCES]
+    return said if len(said) < 2 else [source for source in _SOURCES if source in said]
 
 
 def _details(source: str, content: View, path: str, is_pod: bool) -> list[FieldError]:
