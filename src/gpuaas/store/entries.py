@@ -4,7 +4,7 @@ Keys are `group/plural/namespace/name`, the namespace empty for cluster-scoped o
 its decoded form is a convenience that may be dropped and decoded again, bounded by `DecodedCache`.
 """
 
-from collections import deque
+from collections import OrderedDict
 from typing import Any, Literal
 
 import msgspec
@@ -104,12 +104,17 @@ class DecodedCache:
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
         self._bytes = 0
-        self._entries: deque[Entry] = deque()
+        self._entries: OrderedDict[Entry, None] = OrderedDict()
 
     def keep(self, entry: Entry) -> None:
-        self._entries.append(entry)
+        self._entries[entry] = None
         self._bytes += len(entry.raw)
         while self._bytes > self._limit:
-            oldest = self._entries.popleft()
-            self._bytes -= len(oldest.raw)
-            oldest.value = None
+            self.release(next(iter(self._entries)))
+
+    def release(self, entry: Entry) -> None:
+        """Drops a decoded form, also before its time: hardly anybody asks again for a version that was replaced."""
+        if entry in self._entries:
+            del self._entries[entry]
+            self._bytes -= len(entry.raw)
+            entry.value = None

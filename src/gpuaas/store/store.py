@@ -51,7 +51,7 @@ class Store:
         *,
         clock: Clock,
         fsync: bool = True,
-        decoded_bytes: int = 4 << 20,
+        decoded_bytes: int = 16 << 20,
         window_events: int = 10_000,
         window_bytes: int = 16 << 20,
     ) -> "Store":
@@ -187,6 +187,9 @@ class Store:
         self._window.add(events)
         if self._watches:
             self._publish(events)
+        for event in events:
+            if event.previous is not None:
+                self._decoded.release(event.previous)
 
     def _publish(self, events: Events) -> None:
         batches: dict[str, Events] = {}

@@ -235,6 +235,18 @@ def test_decoded_objects_are_bounded_and_come_back(run: Run) -> None:
     run(scenario, decoded_bytes=1000)
 
 
+def test_of_an_object_written_again_only_the_newest_version_stays_decoded(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        versions = [await write(store, "/pods/a/x", f"{n:03}" * 30) for n in range(50)]
+        other = await write(store, "/pods/a/y")
+        assert [entry.value is not None for entry in versions] == [False] * 49 + [True]
+        assert versions[0].obj["value"] == "000" * 30  # whoever asks for an old one still gets it
+        await write(store, "/pods/a/z", "z" * 100)
+        assert other.value is not None  # what was dropped early is not counted any more
+
+    run(scenario, decoded_bytes=1000)
+
+
 def test_more_writes_than_one_batch_holds_all_arrive_in_order(run: Run) -> None:
     async def scenario(store: Store) -> None:
         large = b'"' + b"x" * (3 << 20) + b'"'
