@@ -18,6 +18,7 @@ from gpuaas.client.kubeconfig import add_context, encode
 from gpuaas.client.protocol import Object, Resource
 
 USER_LABEL = "gpuaas.dev/user"
+PROCESS_ROLE = "gpuaas-process-user"
 _RBAC = "rbac.authorization.k8s.io"
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", False, "ClusterRole")
@@ -35,8 +36,10 @@ class Made:
     authority: str  # PEM
 
 
-async def add(home: Home, name: str, role: str, namespace: str, cluster: str, seconds: float | None, url: str) -> Made:
-    """The binding first: a token without one could do nothing, and a failure here leaves nothing behind."""
+async def add(
+    home: Home, name: str, roles: Sequence[str], namespace: str, cluster: str, seconds: float | None, url: str
+) -> Made:
+    """The bindings first: a token without one could do nothing, and a failure here leaves nothing behind."""
     complaints = is_dns1123_subdomain(name)
     if complaints:
         raise ValueError(f'"{name}" cannot be a user\'s name here: {"; ".join(complaints)}')
@@ -44,10 +47,12 @@ async def add(home: Home, name: str, role: str, namespace: str, cluster: str, se
     if any(record.name == name for record in users.list()):
         raise ValueError(f'user "{name}" exists already; gpuaas user rm {name} takes it away')
     async with from_kubeconfig(home.kubeconfig, cluster) as client:
-        await _check_role(client, role)
+        for role in roles:
+            await _check_role(client, role)
         if namespace:
             await _ensure_namespace(client, namespace)
-        await _bind(client, name, role, namespace)
+        for role in roles:
+            await _bind(client, name, role, namespace)
     _, token = users.add(name, SystemIds(), seconds=seconds)
     authority = (home.certificates / "ca.crt").read_text()
     return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority)
@@ -127,7 +132,7 @@ async def _bind(client: HttpClient, name: str, role: str, namespace: str) -> Non
     binding: dict[str, Any] = {
         "apiVersion": f"{_RBAC}/v1",
         "kind": where.kind,
-        "metadata": {"name": f"gpuaas-user-{name}", "labels": {USER_LABEL: name}},
+        "metadata": {"name": _binding_name(name, role), "labels": {USER_LABEL: name}},
         "subjects": [{"kind": "User", "apiGroup": _RBAC, "name": name}],
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
     }
@@ -136,6 +141,11 @@ async def _bind(client: HttpClient, name: str, role: str, namespace: str) -> Non
     except AlreadyExists:
         await client.delete(where, binding["metadata"]["name"], namespace)
         await client.create(where, binding, namespace)
+
+
+def _binding_name(name: str, role: str) -> str:
+    """The one for processes stands beside the user's own."""
+    return f"gpuaas-user-{name}" + ("-processes" if role == PROCESS_ROLE else "")
 
 
 async def _bindings(client: HttpClient, name: str = "") -> list[Object]:

@@ -64,6 +64,12 @@ class Target:
             return "; start a cluster with gpuaas up -d, or name one with --kubeconfig"
         return "; its token is not known here (any more)" if getattr(error, "code", 0) == 401 else ""
 
+    def is_here(self) -> bool:
+        """Whether the cluster's server is reached on this very machine, so that its folders are ours."""
+        from urllib.parse import urlsplit
+
+        return (urlsplit(self._access().server).hostname or "") in ("127.0.0.1", "::1", "localhost")
+
     def _access(self) -> Any:
         from gpuaas.client.kubeconfig import load
 

@@ -1,6 +1,7 @@
 """`gpuaas run` and `gpuaas notebook`: a GPU now, and no YAML."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,12 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 @click.option("--queue", default="", help="The LocalQueue. Default: `default`, or the only one.")
 @click.option("--priority", default="", help="A WorkloadPriorityClass.")
 @click.option("--image", default="", help="What to run it in; not needed where this machine itself runs it.")
+@click.option(
+    "-w",
+    "--workdir",
+    default="",
+    help="The folder it starts in.  [default: this one, where this machine itself runs it; else the image's]",
+)
 @click.option("--array", default="", help="Run it for each index: 1-100 or 0-9; the index is in JOB_COMPLETION_INDEX.")
 @click.option("--seconds", type=int, default=None, help="Simulated nodes: how long it runs.")
 @click.option("--wait", is_flag=True, help="Until it ends; the exit code is then the command's.")
@@ -33,7 +40,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
     parse_gpus(wanted["gpus"])
-    made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted))
+    made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted, here=target.is_here()))
     meta = made["metadata"]
     if target.output == "json":
         print_json(made)
@@ -57,19 +64,36 @@ def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wa
         click.echo(f"  gpuaas why {name}{at} · gpuaas logs -f {name}{at} · gpuaas cancel {name}{at}")
 
 
-async def _submit(client: "HttpClient", namespace: str, command: tuple[str, ...], wanted: dict[str, Any]) -> "Object":
+async def _submit(
+    client: "HttpClient", namespace: str, command: tuple[str, ...], wanted: dict[str, Any], *, here: bool
+) -> "Object":
     from gpuaas.client.resources import JOBS
 
     queue = await _queue(client, namespace, wanted["queue"])
     await _check_priority(client, wanted["priority"])
-    executors, products = await _nodes(client)
+    executors, products = await _nodes(client, namespace)
     local = not wanted["image"] and "process" in executors
     if not wanted["image"] and not executors:
-        raise click.ClickException("this cluster runs images: name one with --image")
+        raise click.ClickException(
+            "this cluster runs images: name one with --image (who may run processes on its machine needs none: "
+            "gpuaas user add --processes)"
+        )
     product, number = parse_gpus(wanted["gpus"])
+    if local:
+        wanted["workdir"] = _folder(wanted["workdir"], here=here)
     wanted = {**wanted, "queue": queue, "gpus": f"{_product(product, products)}:{number}" if product else str(number)}
     job = job_for(command, local=local, **wanted)
     return await client.create(JOBS, {**job, "metadata": {**job["metadata"], "namespace": namespace}}, namespace)
+
+
+def _folder(asked: str, *, here: bool) -> str:
+    """Where a process starts: where the person is, as long as that is the machine that runs it."""
+    if not here:
+        return asked
+    folder = Path(asked).expanduser() if asked else Path.cwd()
+    if not folder.is_dir():
+        raise click.ClickException(f"--workdir {asked}: there is no such folder")
+    return str(folder.absolute())
 
 
 def parse_gpus(asked: str) -> tuple[str, int]:
@@ -102,6 +126,7 @@ def job_for(
     memory: str = "1Gi",
     priority: str = "",
     image: str = "",
+    workdir: str = "",
     array: str = "",
     seconds: int | None = None,
 ) -> "Object":
@@ -114,6 +139,8 @@ def job_for(
         "command": list(command),
         "resources": {"requests": {"cpu": cpu, "memory": memory, **gpu}, **({"limits": gpu} if gpu else {})},
     }
+    if workdir:
+        container["workingDir"] = workdir
     pod: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
     if local:
         pod["runtimeClassName"] = PROCESS
@@ -180,22 +207,34 @@ async def _check_priority(client: "HttpClient", wanted: str) -> None:
         raise click.ClickException(f"there is no priority {wanted}; there are: {', '.join(names) or 'none'}")
 
 
-async def _nodes(client: "HttpClient") -> tuple[set[str], set[str]]:
+async def _nodes(client: "HttpClient", namespace: str) -> tuple[set[str], set[str]]:
     """Who runs pods here (`process`, `simulated`; nothing on other clusters), and the GPU products there are."""
     from gpuaas.base.errors import ApiError
-    from gpuaas.client.protocol import Resource
     from gpuaas.client.resources import NODES
 
     try:
         labels = [each["metadata"].get("labels") or {} for each in (await client.list(NODES)).items]
     except ApiError:
-        try:
-            await client.get(Resource("node.k8s.io", "v1", "runtimeclasses", False, "RuntimeClass"), PROCESS)
-        except ApiError:
-            return set(), set()
-        return {"process"}, set()
+        return ({"process"} if await _may_run_processes(client, namespace) else set()), set()
     executors = {each["gpuaas.dev/executor"] for each in labels if "gpuaas.dev/executor" in each}
     return executors, {each["nvidia.com/gpu.product"] for each in labels if "nvidia.com/gpu.product" in each}
+
+
+async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
+    """For who may not see nodes: whoever was allowed to run processes is where they can be run."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.protocol import Resource
+
+    reviews = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", False, "SelfSubjectAccessReview")
+    asked = {"namespace": namespace, "verb": "use", "group": "node.k8s.io", "resource": "runtimeclasses"}
+    review = {"apiVersion": reviews.api_version, "kind": reviews.kind}
+    try:
+        answer = await client.create(
+            reviews, {**review, "spec": {"resourceAttributes": {**asked, "name": PROCESS}}, "metadata": {}}
+        )
+    except ApiError:
+        return False
+    return bool((answer.get("status") or {}).get("allowed"))
 
 
 @click.command()

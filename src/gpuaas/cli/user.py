@@ -27,13 +27,25 @@ def user() -> None:
 @click.argument("name")
 @click.option("--role", default="edit", show_default=True, help="A cluster role: view, edit, admin, cluster-admin, ...")
 @click.option("-n", "--namespace", default="", help="Only in this namespace (made if missing); everywhere without it.")
+@click.option(
+    "--processes", is_flag=True, help="May also run processes on this machine, as you: what gpuaas run submits."
+)
 @click.option("--cluster", default="", help="Which cluster; default: the first.")
 @click.option("--expires", default="", help="How long the token is good: 12h, 30d; for ever without it.")
 @click.option(
     "--server", default="", help="The address to put into the kubeconfig, where it is not this machine's own."
 )
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the kubeconfig there.")
-def add(name: str, role: str, namespace: str, cluster: str, expires: str, server: str, out: Path | None) -> None:
+def add(
+    name: str,
+    role: str,
+    namespace: str,
+    processes: bool,
+    cluster: str,
+    expires: str,
+    server: str,
+    out: Path | None,
+) -> None:
     """Make a user: prints the token, once, and a kubeconfig."""
     from gpuaas.assembly import people
     from gpuaas.base.errors import ApiError
@@ -44,11 +56,13 @@ def add(name: str, role: str, namespace: str, cluster: str, expires: str, server
         raise click.ClickException(f'there is no cluster "{cluster}"; there are: {", ".join(running.clusters)}')
     try:
         seconds = _seconds(expires)
-        made = asyncio.run(people.add(home, name, role, namespace, cluster, seconds, server or running.url))
+        roles = (role, people.PROCESS_ROLE) if processes else (role,)
+        made = asyncio.run(people.add(home, name, roles, namespace, cluster, seconds, server or running.url))
     except (ValueError, ApiError) as error:
         raise click.ClickException(str(error)) from None
     where = f"namespace {namespace}" if namespace else "all namespaces"
-    click.echo(f"user {name}: {role} in {where} of cluster {cluster}", err=True)
+    may = f"{role} and processes on this machine" if processes else role
+    click.echo(f"user {name}: {may} in {where} of cluster {cluster}", err=True)
     click.echo(f"token: {made.token}")
     if out is not None:
         people.write_kubeconfig(out, made)

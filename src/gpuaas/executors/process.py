@@ -166,7 +166,11 @@ class ProcessKubelet(Controller):
             folder = self.folder_of(pod) / "work"
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return folder
-        if not Path(asked).is_dir():
+        try:
+            is_folder = Path(asked).is_dir()
+        except OSError:  # of somebody else's, who lets nobody look
+            is_folder = False
+        if not is_folder:
             raise Refused(f"container {container['name']}: workingDir {asked} is no folder on this machine")
         return Path(asked)
 

@@ -9,12 +9,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from gpuaas.assembly import people, runtime_classes
 from gpuaas.cli.audit import how_far, remembered
 from gpuaas.cli.context import table_lines
 from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import read_manifests
-from gpuaas.cli.run import _product, job_for, parse_gpus
+from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
 
@@ -219,3 +220,33 @@ def test_without_a_cluster_every_command_says_how_to_get_one(
     assert done.exit_code == 1
     (words,) = done.output.splitlines()
     assert words.endswith("start a cluster with gpuaas up -d, or name one with --kubeconfig")
+
+
+# Where a process starts.
+
+
+def test_a_process_starts_where_the_person_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    assert _folder("", here=True) == str(tmp_path)
+    assert _folder("below", here=True) == str(tmp_path / "below")
+
+
+def test_a_folder_of_another_machine_is_taken_as_it_is_said() -> None:
+    assert _folder("", here=False) == ""
+    assert _folder("/data", here=False) == "/data"
+
+
+def test_a_folder_that_is_not_there_is_refused_before_anything_is_submitted() -> None:
+    with pytest.raises(click.ClickException) as caught:
+        _folder("/there/is/none", here=True)
+    assert caught.value.message == "--workdir /there/is/none: there is no such folder"
+
+
+def test_the_folder_stands_in_the_job() -> None:
+    job = job_for(("true",), queue="q", local=True, workdir="/data")
+    assert job["spec"]["template"]["spec"]["containers"][0]["workingDir"] == "/data"
+
+
+def test_the_role_for_processes_is_the_one_the_server_asks_for() -> None:
+    assert people.PROCESS_ROLE == runtime_classes.ROLE
