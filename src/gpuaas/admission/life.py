@@ -88,17 +88,17 @@ def status_with(workload: View, life: Life, admission: Object | None = None) -> 
     return status
 
 
-def with_pending(workload: View, message: str, now: Millis) -> Life:
+def with_pending(workload: View, message: str, now: Millis, reason: str = "Pending") -> Life:
     """Looked at and not admitted: the reason upstream writes, and the sentence why."""
     life = life_of(workload)
     found = life.reserved
     since = found.since if found is not None and not found.status else now
-    return replace(life, reserved=Flag(False, "Pending", message[:32_768], since))
+    return replace(life, reserved=Flag(False, reason, message[:32_768], since))
 
 
-def pending_status(workload: View, message: str, now: Millis) -> Object:
+def pending_status(workload: View, message: str, now: Millis, reason: str = "Pending") -> Object:
     """The status of one that was looked at and not admitted; it says of which generation, even in the same words."""
-    status = status_with(workload, with_pending(workload, message, now))
+    status = status_with(workload, with_pending(workload, message, now, reason))
     seen = {"observedGeneration": workload["metadata"].get("generation", 1)}
     status["conditions"] = [
         {**each, **seen} if each["type"] == "QuotaReserved" else each for each in status["conditions"]

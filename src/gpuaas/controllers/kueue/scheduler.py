@@ -19,11 +19,13 @@ from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_checks, reserve
 from gpuaas.engine.plan import Admitted, Passed, Plan, Preempted
+from gpuaas.engine.reasons import Token
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.writes import write_status
 
 _log = logging.getLogger(__name__)
+PENDING = "Pending"
 _EVENT_LIMIT = 1024
 _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
@@ -183,7 +185,7 @@ class Scheduler:
             for _ in range(_ATTEMPTS):
                 if obj is None or not self._waits_unsaid(obj, passed):
                     return
-                status = pending_status(obj, passed.message, self._millis())
+                status = pending_status(obj, passed.message, self._millis(), _reason(passed))
                 if (item := self._mirror.engine.items.get(passed.key)) is not None:
                     status["resourceRequests"] = resource_requests(item.workload.pod_sets)
                 try:
@@ -192,7 +194,8 @@ class Scheduler:
                     # Somebody wrote in between, perhaps its admission: look again before saying anything.
                     obj = await self._newest(obj)
                     continue
-                self._event(obj, WARNING, "Pending", passed.message)
+                if _reason(passed) == PENDING:
+                    self._event(obj, WARNING, PENDING, passed.message)
                 return
         except ApiError as error:
             _log.debug("pending %s: %s", passed.key, error)
@@ -203,7 +206,7 @@ class Scheduler:
             return False
         found = conditions_of(obj).get("QuotaReserved") or {}
         said = found.get("reason"), found.get("message"), found.get("observedGeneration")
-        return said != ("Pending", passed.message, obj["metadata"].get("generation"))
+        return said != (_reason(passed), passed.message, obj["metadata"].get("generation"))
 
     async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
         """Takes the step; again, from what is there then, if somebody else wrote in between."""
@@ -234,6 +237,11 @@ class Scheduler:
 
     def _millis(self) -> int:
         return round(self._clock.now() * 1000)
+
+
+def _reason(passed: Passed) -> str:
+    """Who only waits for the pods of others to be ready is told so and needs no event."""
+    return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
 
 
 def _queued_at(obj: Mapping[str, Any]) -> float:
