@@ -222,6 +222,7 @@ async def test_ready_pods_let_the_next_one_in() -> None:
         workload(world, "second", 1)
         await world.settle()
         assert not is_admitted(world, "second")
+        assert condition(world, "second", "QuotaReserved") == ("False", "Waiting")
         mark(world, "first", "PodsReady", "True", "Started")
         await world.settle()
         assert is_admitted(world, "second")
