@@ -9,10 +9,13 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
+
+from gpuaas.apiserver.turns import Slices
 
 MAX_BODY: Final = 3 * 1024 * 1024
 MAX_HEADERS: Final = 64 * 1024
@@ -122,9 +125,10 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, handler: Handler, connections: "set[Connection]") -> None:
+    def __init__(self, handler: Handler, connections: "set[Connection]", slices: Slices) -> None:
         self._handler = handler
         self._connections = connections
+        self._slices = slices
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
         self._url = b""
@@ -247,12 +251,12 @@ class Connection(asyncio.Protocol):
             if len(self._waiting) > _MAX_WAITING or sum(len(each.body) for each, _ in self._waiting) > MAX_BODY:
                 self.transport.pause_reading()
         else:
-            self._answer(request, keep_alive)
+            self._busy = True
+            self._slices.run(partial(self._answer, request, keep_alive))
 
     # Answering.
 
     def _answer(self, request: Request, keep_alive: bool) -> None:
-        self._busy = True
         self._keep_alive = keep_alive and self._keep_alive
         self._bodyless = request.method == "HEAD"
         answer = self._handler(request)
@@ -326,9 +330,9 @@ class Connection(asyncio.Protocol):
         else:
             request, keep_alive = self._waiting.popleft()
             self.transport.resume_reading()
-            # Not directly: a long pipeline must not become a deep stack.
-            self._loop.call_soon(self._answer, request, keep_alive)
             self._busy = True
+            # Not directly: a long pipeline must not become a deep stack.
+            self._loop.call_soon(self._slices.run, partial(self._answer, request, keep_alive))
 
     def _go_on(self) -> None:
         """Tells a client that asked first to send its body, once no earlier answer is in the way."""
@@ -446,7 +450,8 @@ class Listener:
 
 async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
     connections: set[Connection] = set()
+    slices = Slices()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(handler, connections), host, port, ssl=tls, backlog=1024, reuse_address=True
+        lambda: Connection(handler, connections, slices), host, port, ssl=tls, backlog=1024, reuse_address=True
     )
     return Listener(server, connections)

@@ -1,4 +1,7 @@
-"""Requests first: while many writes are under way, those who work behind the server take turns.
+"""Who gets the processor when: requests and those who work behind the server share one loop.
+
+`Slices` bounds what a turn of the loop does for requests: without it everything that arrived at once would be served
+before the decision an earlier one was waiting for takes its next step, and it takes several. `Turns` is the other half.
 
 A burst of requests and the controllers' answers to it want the same processor. Without an order each request waits for
 the work that the ones before it caused. So while many requests wait for their writes, background work goes on at a
@@ -7,12 +10,45 @@ is true then.
 """
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 _MANY: Final = 8  # requests under way; fewer leave room for everybody
 _EVERY: Final = 0.005  # seconds between turns under load, and
 _AT_ONCE: Final = 2  # how many are given then: 400 a second, twenty times what a controller manager allows itself
+
+_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for
+
+
+class Slices:
+    """Requests in the order they came, a few milliseconds of them in each turn of the loop."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._now = now  # the loop's own time stands still within a turn
+        self._end: float | None = None
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def run(self, serve: Callable[[], None]) -> None:
+        """Now, or when the turn of the loop comes that has time for it."""
+        if self._end is None:
+            self._end = self._now() + _SLICE
+            self._loop.call_soon(self._next)
+        elif self._waiting or self._now() > self._end:
+            self._waiting.append(serve)
+            return
+        serve()
+
+    def _next(self) -> None:
+        if not self._waiting:
+            self._end = None
+            return
+        self._end = self._now() + _SLICE
+        self._loop.call_soon(self._next)
+        while self._waiting and self._now() <= self._end:
+            self._waiting.popleft()()
 
 
 class Turns:

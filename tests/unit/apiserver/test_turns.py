@@ -1,12 +1,13 @@
-"""Requests first: who works behind the server waits while many requests are under way, and not for ever."""
+"""Who gets the processor when: requests come first, in slices, and nobody waits for ever."""
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from gpuaas.apiserver.turns import Turns
+from gpuaas.apiserver.turns import Slices, Turns
 from gpuaas.testing.time import scenario
 
 
@@ -100,3 +101,26 @@ def test_who_gave_up_takes_no_turn_from_others(monkeypatch: pytest.MonkeyPatch) 
         assert had == [1, 3]
 
     play()
+
+
+@scenario
+async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -> None:
+    now, served = 0.0, []
+    slices = Slices(lambda: now)
+
+    def serve(number: int) -> None:
+        nonlocal now
+        now += 0.001
+        served.append(number)
+
+    for number in range(9):
+        slices.run(partial(serve, number))
+    seen = []
+    while len(served) < 9:
+        seen.append(len(served))
+        await asyncio.sleep(0)
+    assert served == list(range(9))
+    assert seen == [3, 6], "each turn of the loop begins no more than its slice has time for"
+    await _turn_of_the_loop()
+    slices.run(partial(serve, 9))
+    assert served[-1] == 9, "where nobody waits, a request is served at once"
