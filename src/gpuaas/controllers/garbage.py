@@ -107,6 +107,7 @@ class GarbageCollector(Controller):
     name = "garbage-collector-controller"
     component = "garbage-collector-controller"
     workers = 8
+    patient = True
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

@@ -67,6 +67,7 @@ class Controller:
     name = ""
     component = ""  # the source of its events; "" has none
     workers = 1
+    patient = False  # lets a burst of requests pass first: for work that nobody's decision waits for
 
     def __init__(self, deps: Deps) -> None:
         self.client = deps.client
@@ -75,7 +76,7 @@ class Controller:
         self.recorder: Recorder = deps.events.recorder(self.component)
         self.queue: WorkQueue[Any] = WorkQueue(deps.clock)
         self._followed: list[Informer] = []
-        self._turn = deps.turn
+        self._turn = deps.turn if self.patient else None
 
     def follow(
         self,

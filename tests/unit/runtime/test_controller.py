@@ -136,8 +136,7 @@ def test_the_name_of_a_revision_is_the_one_kubernetes_gives() -> None:
 
 
 @scenario
-async def test_work_begins_when_its_turn_has_come() -> None:
-    made: list[_Counting] = []
+async def test_the_patient_begin_when_their_turn_has_come() -> None:
     cluster = FakeCluster()
     cluster.put(CONFIG_MAPS, config_map("a"))
     turn = asyncio.Event()
@@ -145,16 +144,20 @@ async def test_work_begins_when_its_turn_has_come() -> None:
     async def wait() -> None:
         await turn.wait()
 
+    class Patient(_Counting):
+        patient = True
+
     deps = Deps.over(cluster, cluster.clock, cluster, turn=wait)
-    running = Controllers(deps, [_counting(made)(deps)])
+    patient, other = Patient(deps), _Counting(deps)
+    running = Controllers(deps, [patient, other])
     await running.start()
     try:
         await _some_turns()
-        assert made[0].seen == []
+        assert (patient.seen, other.seen) == ([], ["a"])
         assert not running.idle
         turn.set()
         await _some_turns()
-        assert made[0].seen == ["a"]
+        assert patient.seen == ["a"]
     finally:
         await running.stop()
 

@@ -35,6 +35,7 @@ class JobController(Controller):
     name = "job-controller"
     component = "job-controller"
     workers = 5
+    patient = True
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
