@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.real import cluster, differential, nodes, parts, plane, queues, sides
-from tests.real.judge import Judge, load, page, render
+from tests.real.judge import LIST, Judge, load, page, render
 
 
 def main() -> int:
@@ -130,7 +130,8 @@ def _diff(arguments: argparse.Namespace) -> int:
         left = stack.enter_context(_side("real", arguments.real, starts[0], arguments.kind))
         right = stack.enter_context(_side("ours", arguments.ours, other, arguments.kind))
         homes = Path(stack.enter_context(differential.temporary_homes()))
-        judge = Judge([] if arguments.self_test else load())
+        listed = queues.DIFFERENCES if arguments.kind == "queues" else LIST
+        judge = Judge([] if arguments.self_test else load(listed))
         cases = _cases(arguments, homes)
         for found in differential.compare(cases, (left, right), judge, together=arguments.together):
             for difference in found[:1] if arguments.first else found:
@@ -163,7 +164,7 @@ def _side(
 
 
 def _differences(_arguments: argparse.Namespace) -> int:
-    print(page(load()))
+    print(page([*load(), *load(queues.DIFFERENCES)]))
     return 0
 
 

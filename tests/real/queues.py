@@ -15,6 +15,7 @@ from tests.real import cluster, nodes, script, sides
 
 FOLDER = Path(__file__).parent / "queues"
 FLEET = FOLDER / "fleet.yaml"
+DIFFERENCES = FOLDER / "differences.toml"
 _EVENT = "KIND:.involvedObject.kind,NAME:.involvedObject.name,TYPE:.type,REASON:.reason,BY:.reportingComponent,MESSAGE:.message"
 _CLUSTER_WIDE = "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,admissionchecks"
 LOOK = (

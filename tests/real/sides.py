@@ -76,7 +76,7 @@ class Side:
     url: str = field(init=False)
     _token: str = field(init=False)
     _tls: ssl.SSLContext = field(init=False)
-    _kept: threading.local = field(default_factory=threading.local, init=False)
+    _connections: dict[int, http.client.HTTPSConnection] = field(default_factory=dict, init=False)  # by thread
 
     def __post_init__(self) -> None:
         config = yaml.safe_load(self.kubeconfig.read_text())
@@ -108,15 +108,17 @@ class Side:
         self, method: str, path: str, body: bytes | str | None = None, headers: dict[str, str] | None = None
     ) -> Response:
         """One request on the thread's kept connection; `Authorization` is added unless `headers` has one."""
-        if getattr(self._kept, "connection", None) is None:
-            self._kept.connection = self.connect()
+        kept = self._connections.get(threading.get_ident()) or self._new_connection()
         try:
-            return self._exchange(self._kept.connection, method, path, body, headers)
+            return self._exchange(kept, method, path, body, headers)
         except (http.client.HTTPException, OSError):
             # The server may have closed a kept connection; one new one, and then the failure counts.
-            self.close()
-            self._kept.connection = self.connect()
-            return self._exchange(self._kept.connection, method, path, body, headers)
+            kept.close()
+            return self._exchange(self._new_connection(), method, path, body, headers)
+
+    def _new_connection(self) -> http.client.HTTPSConnection:
+        made = self._connections[threading.get_ident()] = self.connect()
+        return made
 
     def connect(self) -> http.client.HTTPSConnection:
         address = urlsplit(self.url)
@@ -155,9 +157,8 @@ class Side:
         return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items", [])]
 
     def close(self) -> None:
-        if getattr(self._kept, "connection", None) is not None:
-            self._kept.connection.close()
-            self._kept.connection = None
+        while self._connections:
+            self._connections.popitem()[1].close()
 
     def _exchange(
         self,

@@ -171,7 +171,9 @@ def _ran(starts: list[str], end: str) -> int | None:
 
 
 def _times(event: "Object") -> list[str]:
-    """When it happened, and when it last did if the recorder counted it more than once."""
+    """When it happened, and when it last did if the recorder counted it more than once; to the second."""
+    from gpuaas.base.clock import rfc3339
+
     series = event.get("series") or {}
     found = (
         event.get("eventTime"),
@@ -179,8 +181,7 @@ def _times(event: "Object") -> list[str]:
         event.get("lastTimestamp"),
         series.get("lastObservedTime"),
     )
-    seconds = {int(_seconds(at)): at for at in found if at}
-    return [seconds[each] for each in sorted(seconds)]
+    return [rfc3339(each) for each in sorted({int(_seconds(at)) for at in found if at})]
 
 
 def _seconds(at: str) -> float:

@@ -103,12 +103,15 @@ async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer"
     from gpuaas.admission.why import why as explain
     from gpuaas.admission.why import why_no_workload
     from gpuaas.base.clock import SystemClock
-    from gpuaas.cli.look import find_job, find_workload, named, picture
+    from gpuaas.cli.look import find_job, find_workload, named, picture, workload_of
     from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
 
-    workload = named((await client.list(WORKLOADS, namespace)).items, job)
+    workloads = (await client.list(WORKLOADS, namespace)).items
+    workload = named(workloads, job)
     found = None if workload is not None else await find_job(client, namespace, job)
-    if found is None:
+    if found is not None:
+        workload = await workload_of(client, namespace, found[1], workloads)
+    if found is None or workload is not None:
         workload = workload or await find_workload(client, namespace, job)  # says what there is instead
         return explain(await picture(client, namespace, pods=True), workload, round(SystemClock().now() * 1000))
     kind, obj = found

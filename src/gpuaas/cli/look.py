@@ -138,9 +138,23 @@ async def find_workload(client: "HttpClient", namespace: str, name: str) -> Obje
     """By its own name, or by the name of what it was made for: `train`, `job/train`, `raycluster/dev`."""
     everything = (await client.list(WORKLOADS, namespace)).items
     found = named(everything, name)
-    if found is None:
-        raise click.ClickException(await _no_such(client, namespace, name, everything))
-    return found
+    if found is not None:
+        return found
+    job = await find_job(client, namespace, name)
+    if job is not None and (found := await workload_of(client, namespace, job[1], everything)) is not None:
+        return found
+    raise click.ClickException(await _no_such(client, namespace, name, everything, known=job is not None))
+
+
+async def workload_of(client: "HttpClient", namespace: str, job: Object, everything: list[Object]) -> Object | None:
+    """The workload of what the job made, where not the job itself is queued: a Notebook's StatefulSet, elsewhere."""
+    _, between = await pods_and_owners(client, namespace)
+    made = {each["metadata"]["uid"] for each in between if _belongs(each, {job["metadata"]["uid"]})}
+    return next((each for each in everything if _belongs(each, made)), None)
+
+
+def _belongs(obj: Object, owners: set[str]) -> bool:
+    return any(each.get("uid") in owners for each in obj["metadata"].get("ownerReferences") or ())
 
 
 def named(workloads: list[Object], name: str) -> Object | None:
@@ -175,8 +189,8 @@ async def _get(client: "HttpClient", resource: Resource, name: str, namespace: s
         raise
 
 
-async def _no_such(client: "HttpClient", namespace: str, name: str, here: list[Object]) -> str:
-    if await find_job(client, namespace, name) is not None:
+async def _no_such(client: "HttpClient", namespace: str, name: str, here: list[Object], *, known: bool) -> str:
+    if known:
         return f"{name} has no workload: no queue knows it (gpuaas why {name})"
     words = f"there is no job {name} in namespace {namespace}"
     near = get_close_matches(name.rpartition("/")[2], [owner_of(each)[1] for each in here], n=1)
