@@ -5,7 +5,7 @@ Cycles run beside it (module scheduler); statuses of queues and flavors are modu
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES
+from gpuaas.controllers.kueue.bounds import Bounds
 from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.scheduler import Scheduler
@@ -58,8 +59,10 @@ class KueueCore(Controller):
         self._configured = configured or Configured()
         self._configured.subscribe(self._reconfigured)
         self.engine = Engine(self._configured.now.engine)
-        self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now))
         of = deps.informers.of
+        self._bounds = Bounds(of, of(WORKLOADS), self._read_again)
+        self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now, self._bounds))
+        self._followed += self._bounds.follow()
         self._local_queues, self._cluster_queues = of(LOCAL_QUEUES), of(CLUSTER_QUEUES)
         self._classes = of(PRIORITY_CLASSES)
         for resource, told in (
@@ -104,13 +107,16 @@ class KueueCore(Controller):
             self.engine.configure(now.engine)
             self._usage.reconfigured()
         if _way_of_reading(before) != _way_of_reading(now):
-            self.mirror.reader = _reader(now)
-            for obj in self._workloads.all():
-                self.mirror.workload(obj, obj)
+            self.mirror.reader = _reader(now, self._bounds)
+            self._read_again(self._workloads.all())
         if (before.ready, before.finished_kept) != (now.ready, now.finished_kept):
             for obj in self._workloads.all():
                 self.queue.add(_key(obj))
         self._changed()
+
+    def _read_again(self, workloads: Iterable[Object]) -> None:
+        for obj in workloads:
+            self.mirror.workload(obj, obj)
 
     async def run(self) -> None:
         for informer in self._followed:
@@ -298,8 +304,10 @@ def _way_of_reading(configuration: Configuration) -> tuple[object, ...]:
     return configuration.resources, configuration.requeue_by_creation, configuration.engine.block_admission
 
 
-def _reader(configuration: Configuration) -> Reader:
-    return Reader(configuration.resources, by_creation=configuration.requeue_by_creation)
+def _reader(configuration: Configuration, bounds: Bounds) -> Reader:
+    return Reader(
+        configuration.resources, bounds.limits, bounds.overhead, by_creation=configuration.requeue_by_creation
+    )
 
 
 def _key(obj: Mapping[str, Any]) -> Key:

@@ -15,7 +15,7 @@ from gpuaas.client.kueue import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
-from gpuaas.client.resources import NAMESPACES
+from gpuaas.client.resources import LIMIT_RANGES, NAMESPACES, RUNTIME_CLASSES
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace
@@ -315,3 +315,52 @@ async def test_objects_without_a_spec_do_no_harm() -> None:
         await world.settle()
         assert is_admitted(world, "good")
         assert condition(world, "lost", "QuotaReserved") == ("False", "Inadmissible", "ClusterQueue  doesn't exist")
+
+
+def limit_range(**limits: Any) -> Object:
+    return {"metadata": {"name": "sizes", "namespace": "team"}, "spec": {"limits": [{"type": "Container", **limits}]}}
+
+
+@scenario
+async def test_a_limit_range_gives_requests_to_those_that_ask_for_nothing() -> None:
+    async with house(4) as world:
+        world.cluster.put(LIMIT_RANGES, limit_range(defaultRequest={"nvidia.com/gpu": "3"}))
+        silent = workload("silent", 1)
+        silent["spec"]["podSets"][0]["template"]["spec"]["containers"] = [{"name": "c"}]
+        world.cluster.put(WORKLOADS, silent)
+        await world.settle()
+        given = world.cluster.read(WORKLOADS, "silent", "team")["status"]["admission"]["podSetAssignments"][0]
+        assert given["resourceUsage"] == {"nvidia.com/gpu": "3"}
+
+
+@scenario
+async def test_a_limit_range_keeps_out_what_is_too_large_until_it_allows_it() -> None:
+    async with house(4) as world:
+        world.cluster.put(LIMIT_RANGES, limit_range(max={"nvidia.com/gpu": "500m"}))
+        world.cluster.put(WORKLOADS, workload("job", 1))
+        await world.settle()
+        found = condition(world, "job", "QuotaReserved")
+        assert found is not None
+        assert found[2].startswith("resources didn't satisfy LimitRange constraints: ")
+        world.cluster.put(LIMIT_RANGES, limit_range(max={"nvidia.com/gpu": "1"}))
+        await world.settle()
+        assert is_admitted(world, "job")
+
+
+@scenario
+async def test_the_overhead_of_a_runtime_class_counts_and_counts_anew_when_it_changes() -> None:
+    async with house(4) as world:
+
+        def overhead(gpus: str) -> Object:
+            return {"metadata": {"name": "kata"}, "handler": "kata", "overhead": {"podFixed": {"nvidia.com/gpu": gpus}}}
+
+        world.cluster.put(RUNTIME_CLASSES, overhead("4"))
+        job = workload("job", 1)
+        job["spec"]["podSets"][0]["template"]["spec"]["runtimeClassName"] = "kata"
+        world.cluster.put(WORKLOADS, job)
+        await world.settle()
+        assert not is_admitted(world, "job")
+        world.cluster.put(RUNTIME_CLASSES, overhead("2"))
+        await world.settle()
+        given = world.cluster.read(WORKLOADS, "job", "team")["status"]["admission"]["podSetAssignments"][0]
+        assert given["resourceUsage"] == {"nvidia.com/gpu": "3"}
