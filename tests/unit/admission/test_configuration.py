@@ -1,6 +1,8 @@
 """What a Configuration file means: upstream's defaults, what each knob becomes, and what a mistake is answered with."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.supervise import ReadyRules
 from gpuaas.engine.usage_share import UsageConfig
+from gpuaas.machinery.yamltext import load_yaml
 
 
 def read(version: str = "v1beta2", **fields: Any) -> Configuration:
@@ -441,3 +444,26 @@ def test_a_notebook_is_held_where_stateful_sets_are() -> None:
     assert JobsConfig(frameworks=frozenset({"statefulset"})).enables("kubeflow.org/notebook")
     assert JobsConfig(frameworks=frozenset({"kubeflow.org/notebook"})).enables("kubeflow.org/notebook")
     assert not JobsConfig(frameworks=frozenset({"batch/job"})).enables("kubeflow.org/notebook")
+
+
+# What the guide says.
+
+
+def documented() -> list[tuple[str, str]]:
+    """Each knob of the guide's table, with its example."""
+    text = (Path(__file__).parents[3] / "docs" / "guides" / "configuration.md").read_text()
+    return re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \| ", text, re.MULTILINE)
+
+
+def test_the_guide_has_a_table() -> None:
+    assert len(documented()) > 20
+
+
+@pytest.mark.parametrize(("knob", "example"), documented(), ids=lambda text: str(text)[:60])
+def test_every_documented_knob_is_honoured(knob: str, example: str) -> None:
+    value: Any = load_yaml(example)
+    for part in reversed(knob.split(".")):
+        value = {part: value}
+    reading = configuration_of(_document("v1beta2", value))
+    assert reading.warnings == ()
+    assert reading.configuration != Configuration()
