@@ -30,7 +30,7 @@ _EVENT_LIMIT = 1024
 _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _ATTEMPTS = 8  # at a write others write as well
-_TRIES = 50
+_SPEAKERS = 4
 
 
 class Scheduler:
@@ -44,6 +44,8 @@ class Scheduler:
         self._writes: set[asyncio.Task[None]] = set()
         self._unsaid: dict[str, Passed] = {}
         """The newest word for each waiting workload that is not written yet; only the newest is."""
+        self._saying: set[str] = set()
+        self._speakers = 0
         self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Told of each cycle's plan and how long it took."""
 
@@ -97,10 +99,10 @@ class Scheduler:
         for victim in plan.preemptions:
             self._spawn(self._preempt(victim))
         for passed in plan.passed:
-            being_said = passed.key in self._unsaid
             self._unsaid[passed.key] = passed
-            if not being_said:
-                self._spawn(self._say(passed.key))
+        for _ in range(min(_SPEAKERS, len(self._unsaid)) - self._speakers):
+            self._speakers += 1
+            self._spawn(self._speak())
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -172,12 +174,21 @@ class Scheduler:
         except ApiError as error:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
-    async def _say(self, key: str) -> None:
-        """Writes why a workload waits; what was decided meanwhile replaces what was not written yet."""
-        while (passed := self._unsaid.get(key)) is not None:
-            await self._pass(passed)
-            if self._unsaid.get(key) is passed:
-                del self._unsaid[key]
+    async def _speak(self) -> None:
+        """Writes why workloads wait; what was decided meanwhile replaces what was not written yet. Admissions do not
+        queue behind words: only a few are on their way at a time."""
+        try:
+            while (key := next((key for key in self._unsaid if key not in self._saying), None)) is not None:
+                passed = self._unsaid[key]
+                self._saying.add(key)
+                try:
+                    await self._pass(passed)
+                finally:
+                    self._saying.discard(key)
+                if self._unsaid.get(key) is passed:
+                    del self._unsaid[key]
+        finally:
+            self._speakers -= 1
 
     async def _pass(self, passed: Passed) -> None:
         obj = self._find(passed.key)
