@@ -63,7 +63,8 @@ def up(
         return
     named = _chosen_fleet(home, fleet)
     _choose_kueue_config(home, kueue)
-    for warning in _kueue_config(home).warnings:
+    kept = _kueue_config(home)
+    for warning in kept.warnings if kept is not None else ():
         click.echo(f"warning: {_kept_kueue_config(home)}: {warning}", err=True)
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
     started = Started(port, host, names, known, fsync)
@@ -94,13 +95,12 @@ def _chosen_fleet(home: Home, fleet: str | None) -> tuple[str, ...]:
 
 def _choose_kueue_config(home: Home, chosen: str | None) -> None:
     """Keeps Kueue's configuration in the home, once it has been found to be one."""
-    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
-
     if chosen == "none":
         _kept_kueue_config(home).unlink(missing_ok=True)
-    if chosen in (None, "none"):
+    if chosen is None or chosen == "none":
         return
-    assert chosen is not None
+    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
+
     try:
         text = Path(chosen).read_text()
         read_configuration(text)
@@ -116,14 +116,13 @@ def _kept_kueue_config(home: Home) -> Path:
     return home.path / "kueue.yaml"
 
 
-def _kueue_config(home: Home) -> "Reading":
+def _kueue_config(home: Home) -> "Reading | None":
     """What the home has, which people may also write themselves."""
-    from gpuaas.admission.configuration import Configuration
-    from gpuaas.admission.configuration_file import ConfigurationError, Reading, read_configuration
-
     kept = _kept_kueue_config(home)
     if not kept.exists():
-        return Reading(Configuration())
+        return None
+    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
+
     try:
         return read_configuration(kept.read_text())
     except (OSError, UnicodeDecodeError, ConfigurationError) as error:
@@ -172,6 +171,7 @@ def _foreground(home: Home, started: Started) -> None:
 
     gc.disable()  # until all is in place (control_plane): importing makes no garbage worth looking for
 
+    from gpuaas.admission.configuration import Configuration
     from gpuaas.assembly.control_plane import ControlPlane, Settings, serve
     from gpuaas.assembly.home import Locked
     from gpuaas.observe.logs import configure
@@ -179,8 +179,16 @@ def _foreground(home: Home, started: Started) -> None:
 
     configure()
     fleet = _kept_fleet(home)
-    kueue = _kueue_config(home).configuration
-    settings = Settings(started.clusters, started.host, started.port, started.names, started.fsync, fleet, kueue)
+    kueue = _kueue_config(home)
+    settings = Settings(
+        started.clusters,
+        started.host,
+        started.port,
+        started.names,
+        started.fsync,
+        fleet,
+        kueue.configuration if kueue is not None else Configuration(),
+    )
 
     def ready(plane: ControlPlane) -> None:
         started.save(home)
