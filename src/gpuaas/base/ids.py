@@ -9,6 +9,7 @@ from typing import Protocol
 
 # Kubernetes leaves out vowels and look-alikes so that no generated name is a word.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_UID_BYTES = 16
 
 
 class IdSource(Protocol):
@@ -20,11 +21,21 @@ class IdSource(Protocol):
 
 
 class SystemIds:
+    """Chance comes from the system in blocks: asking for each id would let go of the interpreter each time."""
+
     def __init__(self) -> None:
         self._random = random.SystemRandom()
+        self._block = b""
+        self._used = 0
 
     def uid(self) -> str:
-        return str(uuid.uuid4())
+        if self._used >= len(self._block):
+            self._block, self._used = self._random.randbytes(_UID_BYTES * 256), 0
+        drawn = self._block[self._used : self._used + _UID_BYTES].hex()
+        self._used += _UID_BYTES
+        # As RFC 9562 wants a random one: version 4, and a variant of 8, 9, a or b.
+        variant = "89ab"[int(drawn[16], 16) & 3]
+        return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:]}"
 
     def suffix(self, length: int = 5) -> str:
         return "".join(self._random.choices(_ALPHABET, k=length))
