@@ -65,12 +65,11 @@ def domains_of(assignment: Mapping[str, Any] | None) -> Domains | None:
 def _assignment(
     given: PodSetAdmission, flavors: Mapping[str, Flavor], topologies: Mapping[str, Topology]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "name": given.name,
-        "flavors": dict(given.flavors),
-        "resourceUsage": {resource: text(resource, amount) for resource, amount in given.usage},
-        "count": given.count,
-    }
+    found: dict[str, Any] = {"name": given.name, "count": given.count}
+    if given.flavors:
+        found["flavors"] = dict(given.flavors)
+    if given.usage:
+        found["resourceUsage"] = {resource: text(resource, amount) for resource, amount in given.usage}
     if given.domains is not None:
         names = [flavors[flavor].topology for _, flavor in given.flavors if flavor in flavors]
         levels = next(topologies[name].levels for name in names if name is not None and name in topologies)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from gpuaas.admission.integrations.keys import GATED_BY
 from gpuaas.admission.pods import above_limits, pod_requests, pod_set, units
 from gpuaas.admission.resources import Limits, Object, ResourceRules, outside_limits, with_defaults
 from gpuaas.admission.status import domains_of
@@ -118,15 +119,19 @@ def queueable(obj: Object) -> bool:
     """Whether it may wait in a queue: active, unfinished, without quota, and nothing holds it back."""
     conditions = _conditions(obj)
     reserved = conditions.get("QuotaReserved") or {}
-    gates = (obj["metadata"].get("annotations") or {}).get("kueue.x-k8s.io/admission-gated-by")
     return (
         (obj.get("spec") or {}).get("active", True)
-        and not gates
+        and not gates_of(obj)
         and not _is(conditions, "Finished", "True")
         and not _is(conditions, "WaitingForReplacementPods", "True")
         and reserved.get("status") != "True"
         and reserved.get("reason") != "OnHold"
     )
+
+
+def gates_of(obj: Object) -> str:
+    """Who else must let it in first."""
+    return str((obj["metadata"].get("annotations") or {}).get(GATED_BY) or "")
 
 
 def _conditions(obj: Object) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from gpuaas.engine.lifecycle import (
 from gpuaas.engine.values import Millis, StopPolicy
 
 SECOND: Millis = 1000
+GATED = "AdmissionGated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Surroundings:
     local_stop: StopPolicy | None = StopPolicy.NONE
     """None: the LocalQueue does not exist."""
     cluster_stop: StopPolicy | None = StopPolicy.NONE
+    gates: str = ""
+    """Who keeps it from being admitted, as its annotation says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def next_step(life: Life, around: Surroundings, rules: ReadyRules | None, now: M
     """The next step that is due. Ask again after taking it: each takes one."""
     if life.finished:
         return Step(life)
-    for look in (_retry_delay, _activity, _restarts, _checks_and_admission):
+    for look in (_retry_delay, _activity, _restarts, _gates, _checks_and_admission):
         step = look(life, around, now)
         if step is not None:
             return step
@@ -141,6 +144,18 @@ def _restarts(life: Life, around: Surroundings, now: Millis) -> Step | None:
                 requeued=Flag(True, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped", now),
             )
         )
+    return None
+
+
+def _gates(life: Life, around: Surroundings, now: Millis) -> Step | None:
+    said = life.reserved is not None and life.reserved.reason == GATED
+    if around.gates and not said:
+        flag = Flag(False, GATED, f"Admission is gated by: {around.gates}", now)
+        return Step(replace(life, reserved=flag), GATED, f"Workload admission is gated by: {around.gates}")
+    if said and not around.gates:
+        flag = Flag(False, "Pending", "AdmissionGatedBy cleared, waiting for quota reservation", now)
+        words = "Admission gate cleared, workload is now admissible"
+        return Step(replace(life, reserved=flag), "AdmissionGateCleared", words)
     return None
 
 

@@ -223,3 +223,13 @@ def test_a_place_still_to_be_chosen_holds_admission_back() -> None:
 def test_a_finished_workload_is_left_alone() -> None:
     life = replace(admitted(), finished=True, active=False)
     assert step(life, 10**9) == Step(life)
+
+
+def test_a_gate_is_named_until_it_is_lifted_and_then_quota_is_waited_for() -> None:
+    gated = step(Life(), 0, replace(HERE, gates="acme.io/budget"))
+    assert gated.life.reserved == Flag(False, "AdmissionGated", "Admission is gated by: acme.io/budget", 0)
+    assert (gated.event, gated.words) == ("AdmissionGated", "Workload admission is gated by: acme.io/budget")
+    assert step(gated.life, 1, replace(HERE, gates="acme.io/budget")).life == gated.life
+    lifted = step(gated.life, 2)
+    assert lifted.life.reserved == Flag(False, "Pending", "AdmissionGatedBy cleared, waiting for quota reservation", 2)
+    assert lifted.event == "AdmissionGateCleared"

@@ -34,6 +34,8 @@ _GATE_LIMIT = 63
 _GATES_PATH = keyed("metadata.annotations", GATED_BY)
 _HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
+_AMOUNTS = frozenset({"resourceUsage", "requests", "limits", "overhead"})
+
 Fields = Mapping[str, Any]
 
 
@@ -247,7 +249,8 @@ def _same_pod_sets(new: Sequence[Fields], old: Sequence[Fields]) -> Iterator[Fie
         return
     for i, (pod_set, before) in enumerate(zip(new, old, strict=True)):
         shrunk = pod_set.get("count", 1) < before.get("count", 1)
-        if {**pod_set, "count": before.get("count", 1)} != {**before} if shrunk else pod_set != before:
+        allowed = {**before, "count": pod_set.get("count", 1)} if shrunk else before
+        if _plain(pod_set) != _plain(allowed):
             yield invalid(f"spec.podSets.{i}", pod_set, IMMUTABLE)
 
 
@@ -286,26 +289,23 @@ def _same_admission(new: Fields | None, old: Fields | None) -> Iterator[FieldErr
         yield invalid("status.admission", new, IMMUTABLE)
 
 
-def _without_topology(admission: Fields) -> tuple[Any, ...]:
+def _without_topology(admission: Fields) -> Any:
     filled_later = {"topologyAssignment", "delayedTopologyRequest"}
-    return (
-        admission.get("clusterQueue"),
-        *(
-            {key: _canonical(value) for key, value in assignment.items() if key not in filled_later}
-            for assignment in admission.get("podSetAssignments") or ()
-        ),
-    )
+    assignments = [
+        {key: value for key, value in assignment.items() if key not in filled_later}
+        for assignment in admission.get("podSetAssignments") or ()
+    ]
+    return _plain({"clusterQueue": admission.get("clusterQueue"), "podSetAssignments": assignments})
 
 
-def _canonical(value: Any) -> Any:
-    """Quantities are equal when their amounts are, however they are spelled."""
-    if isinstance(value, dict):
-        return {name: _amount(entry) for name, entry in value.items()}
-    return value
-
-
-def _amount(entry: Any) -> Any:
-    return quantity(entry).nano or entry if isinstance(entry, str | int) else entry
+def _plain(value: Any, *, amounts: bool = False) -> Any:
+    """For comparing what is meant: empty is absent, and an amount is an amount however it is spelled."""
+    if isinstance(value, Mapping):
+        found = {name: _plain(each, amounts=amounts or name in _AMOUNTS) for name, each in value.items()}
+        return {name: each for name, each in found.items() if each is not None and each != {} and each != []}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return quantity(value).nano if amounts and isinstance(value, str | int) else value
 
 
 def _same_ready_updates(obj: Fields, old: Fields) -> Iterator[FieldError]:
@@ -314,7 +314,7 @@ def _same_ready_updates(obj: Fields, old: Fields) -> Iterator[FieldError]:
         later = now.get(check["name"])
         if later is None or check.get("state") != "Ready" or later.get("state") != "Ready":
             continue
-        if (later.get("podSetUpdates") or []) != (check.get("podSetUpdates") or []):
+        if _plain(later.get("podSetUpdates") or []) != _plain(check.get("podSetUpdates") or []):
             path = child("status.admissionChecks", i, "podSetUpdates")
             yield invalid(path, later.get("podSetUpdates"), IMMUTABLE)
 

@@ -13,7 +13,7 @@ from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.visibility import pending_entry
-from gpuaas.admission.workloads import Reader
+from gpuaas.admission.workloads import Reader, gates_of
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -40,6 +40,8 @@ from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import Flag, Life, required_checks
 from gpuaas.engine.supervise import Surroundings, next_step
 from gpuaas.engine.values import StopPolicy
+from gpuaas.observe.kueue import new_series
+from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting
@@ -54,7 +56,7 @@ class KueueCore(Controller):
     component = "kueue-workload-controller"
     workers = 16
 
-    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)
         self._configured = configured or Configured()
         self._configured.subscribe(self._reconfigured)
@@ -80,7 +82,9 @@ class KueueCore(Controller):
             self._followed.append(informer)
         self._workloads = self.follow(of(WORKLOADS))
         self._workloads.subscribe(self.mirror.workload)
-        self.counts = KueueCounts(self.engine, self._configured, deps.clock, self._local_queues.get)
+        self.counts = KueueCounts(
+            series or new_series(), self.engine, self._configured, deps.clock, self._local_queues.get
+        )
         self._workloads.subscribe(self.counts.changed)
         self._local_queues.subscribe(self.counts.local_queue_changed)
         self._cluster_queues.subscribe(self.counts.cluster_queue_changed)
@@ -168,7 +172,7 @@ class KueueCore(Controller):
 
     async def _say_if_unusable(self, obj: Object, life: Life) -> None:
         """A workload whose queue cannot be used is told so; nobody else would."""
-        if life.reserved is not None and life.reserved.status:
+        if (life.reserved is not None and life.reserved.status) or gates_of(obj):
             return
         message = self._unusable(obj)
         found = conditions_of(obj).get("QuotaReserved")
@@ -214,6 +218,7 @@ class KueueCore(Controller):
             required,
             _stop_of(local),
             _stop_of(self._cluster_queues.get("", name)) if name else StopPolicy.NONE,
+            gates_of(obj),
         )
 
     async def _sync_priority(self, obj: Object) -> bool:

@@ -45,6 +45,11 @@ def reserved(usage: str = "3", count: int = 3, **status: Any) -> dict[str, Any]:
     }
 
 
+def bare(more: dict[str, Any]) -> dict[str, Any]:
+    assignment = {"name": "main", "count": 3, **more}
+    return {**reserved(), "admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]}}
+
+
 def check(state: str = "Ready", **fields: Any) -> dict[str, Any]:
     return {"name": "ac", "state": state, "message": "", "lastTransitionTime": NOW, **fields}
 
@@ -184,6 +189,21 @@ UPDATES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
                 },
             }
         ),
+        "",
+    ),
+    "an admission is the same without what is empty in it": (
+        workload(status=bare({"flavors": {}, "resourceUsage": {}})),
+        workload(status=bare({})),
+        "",
+    ),
+    "and with its amounts spelled another way": (
+        workload(status=reserved("3")),
+        workload(status=reserved("3000m")),
+        "",
+    ),
+    "so are reserved pod sets": (
+        workload(pod_set(requests={"cpu": "1"}), status=reserved()),
+        workload(pod_set(requests={"cpu": "1000m"}), status=reserved()),
         "",
     ),
     "an old one without admission may converge": (
