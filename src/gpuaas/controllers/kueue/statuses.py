@@ -26,7 +26,25 @@ from gpuaas.runtime.writes import write_status
 
 # What a key means: the resource, the namespace, the name.
 Thing = tuple[Resource, str, str]
+_BURST, _RATE = 20, 5.0  # writes of the counts of one queue: at once, and a second
 _COUNTED = frozenset({"flavorsReservation", "flavorsUsage"})  # not there at all where nothing is counted
+
+
+class Pace:
+    """How often one thing is written: a few times at once, then so many times a second."""
+
+    __slots__ = ("_at", "_left")
+
+    def __init__(self) -> None:
+        self._left, self._at = float(_BURST), 0.0
+
+    def wait(self, now: float) -> float:
+        """Seconds until it may be written again."""
+        self._left, self._at = min(_BURST, self._left + (now - self._at) * _RATE), now
+        return max(0.0, (1 - self._left) / _RATE)
+
+    def spend(self) -> None:
+        self._left -= 1
 
 
 class QueueStatuses(Controller):
@@ -36,6 +54,7 @@ class QueueStatuses(Controller):
     def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
         self.tally = Tally()
+        self._paces: dict[Thing, Pace] = {}
         of = deps.informers.of
         self._workloads = of(WORKLOADS)
         self._queues = self.follow(of(CLUSTER_QUEUES), lambda obj: [_thing(CLUSTER_QUEUES, obj)])
@@ -94,25 +113,33 @@ class QueueStatuses(Controller):
         informer = self.informers.known(resource)
         obj = informer.get(namespace, name) if informer is not None else None
         if obj is None:
+            self._paces.pop(key, None)
             return None
         if resource is not LOCAL_QUEUES and await self._hold_or_release(resource, obj):
             return None
         if resource is CLUSTER_QUEUES:
-            await self._write(
+            return await self._write(
                 resource, obj, cluster_queue_status(obj, self.tally.cluster_queues[name]), self._active(obj)
             )
-        elif resource is LOCAL_QUEUES:
+        if resource is LOCAL_QUEUES:
             found = self._queues.get("", cluster_queue_named(obj))
             totals = self.tally.local_queues[f"{namespace}/{name}"]
             active = self._active(found) if found is not None else (False, "", "")
-            await self._write(resource, obj, local_queue_status(found, totals), local_queue_active(obj, found, active))
+            active = local_queue_active(obj, found, active)
+            return await self._write(resource, obj, local_queue_status(found, totals), active)
         return None
 
-    async def _write(self, resource: Resource, obj: Object, counts: Object, active: Active) -> None:
+    async def _write(self, resource: Resource, obj: Object, counts: Object, active: Active) -> Requeue | None:
+        """Writes what changed; where nothing but counts does, and does all the time, only a few times a second."""
+        conditions = _with_condition(obj, active, rfc3339(self.clock.now()))
+        pace = self._paces.setdefault(_thing(resource, obj), Pace())
+        wait = pace.wait(self.clock.monotonic())
+        if wait and conditions == (obj.get("status") or {}).get("conditions"):
+            return Requeue(wait)
         kept = {key: value for key, value in (obj.get("status") or {}).items() if key not in _COUNTED}
-        status = {**kept, **counts}
-        status["conditions"] = _with_condition(obj, active, rfc3339(self.clock.now()))
-        await write_status(self.client, resource, obj, status)
+        if await write_status(self.client, resource, obj, {**kept, **counts, "conditions": conditions}):
+            pace.spend()
+        return None
 
     async def _hold_or_release(self, resource: Resource, obj: Object) -> bool:
         """The finalizer is there while the object is in use, or may come to be; whether it was changed."""
