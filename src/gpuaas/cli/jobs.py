@@ -1,6 +1,7 @@
 """`ps`, `why`, `cancel`, `logs`: what a person does with jobs that are in the system."""
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,7 +166,16 @@ def logs(target: Target, job: str, follow: bool, tail: int | None) -> None:
     target.work(lambda client, namespace: show_logs(client, namespace, job, follow=follow, tail=tail))
 
 
-async def show_logs(client: "HttpClient", namespace: str, job: str, *, follow: bool, tail: int | None = None) -> None:
+async def show_logs(
+    client: "HttpClient",
+    namespace: str,
+    job: str,
+    *,
+    follow: bool,
+    tail: int | None = None,
+    heard: Callable[[], None] = lambda: None,
+) -> None:
+    """`heard` is told of everything that comes."""
     from gpuaas.admission.picture import Picture, owner_of, pods_of
     from gpuaas.cli.look import find_workload, pods_and_owners
 
@@ -181,6 +191,7 @@ async def show_logs(client: "HttpClient", namespace: str, job: str, *, follow: b
         prefix = f"[{pod}] " if len(mine) > 1 else ""
         pending = ""
         async for piece in client.log(pod, namespace, follow=follow, tail_lines=tail):
+            heard()
             *lines, pending = (pending + piece.decode(errors="replace")).split("\n")
             for line in lines:
                 click.echo(prefix + line)

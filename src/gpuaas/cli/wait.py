@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _EVERY = 0.3
 _SIGNALLED = 137
+_LAST_WORDS = 3.0
 
 
 async def until_done(client: "HttpClient", namespace: str, name: str, *, follow: bool) -> int:
@@ -21,6 +22,7 @@ async def until_done(client: "HttpClient", namespace: str, name: str, *, follow:
 
     said = ""
     telling: asyncio.Task[None] | None = None
+    heard = asyncio.Event()
     while True:
         try:
             job = await client.get(JOBS, name, namespace)
@@ -32,12 +34,26 @@ async def until_done(client: "HttpClient", namespace: str, name: str, *, follow:
             click.echo(f"job/{name}: {state}", err=True)
             said = state
         if follow and telling is None and state not in ("waits in its queue", "starts"):
-            telling = asyncio.create_task(show_logs(client, namespace, f"job/{name}", follow=True))
+            telling = asyncio.create_task(show_logs(client, namespace, f"job/{name}", follow=True, heard=heard.set))
         if code is not None:
             if telling is not None:
-                await telling
+                await _last_words(telling, heard)
             return code if code == 0 else await _exit_code(client, namespace, job)
         await asyncio.sleep(_EVERY)
+
+
+async def _last_words(telling: "asyncio.Task[None]", heard: asyncio.Event) -> None:
+    """The job is over: what it wrote is still coming, and some servers never say that it was all."""
+    while not telling.done():
+        heard.clear()
+        await asyncio.wait({telling}, timeout=_LAST_WORDS)
+        if not heard.is_set():
+            break
+    if telling.done():
+        await telling
+    else:
+        telling.cancel()
+        await asyncio.wait({telling})
 
 
 def outcome(job: "Object") -> tuple[str, int | None]:
