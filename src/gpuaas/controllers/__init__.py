@@ -41,6 +41,7 @@ from gpuaas.controllers.train_jobs import TrainJobController
 from gpuaas.controllers.training_jobs import TRAINING_CONTROLLERS
 from gpuaas.controllers.ttl_after_finished import TtlAfterFinishedController
 from gpuaas.controllers.volume_protection import VolumeProtectionController
+from gpuaas.observe.kueue import new_series
 from gpuaas.runtime.controller import Controller, Deps
 
 HOUSEKEEPING: tuple[type[Controller], ...] = (
@@ -81,16 +82,17 @@ OPERATORS: tuple[type[Controller], ...] = (
     TrainJobController,
     *TRAINING_CONTROLLERS,
 )
-KUEUE = (KueueOperator, KueueCore, QueueStatuses, *JOB_CONTROLLERS)
 
 
 def all_controllers(
     deps: Deps, names: Container[str] | None = None, configured: Configured | None = None
 ) -> list[Controller]:
     """Every controller, or only those of the given names."""
-    configured = configured or Configured()
+    configured, series = configured or Configured(), new_series()
     plain = [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS) if _wanted(kind, names)]
-    return [*plain, *(kind(deps, configured) for kind in KUEUE if _wanted(kind, names))]
+    kueue = [kind(deps, configured) for kind in (KueueOperator, QueueStatuses) if _wanted(kind, names)]
+    jobs = [kind(deps, configured, series) for kind in (KueueCore, *JOB_CONTROLLERS) if _wanted(kind, names)]
+    return [*plain, *kueue, *jobs]
 
 
 def _wanted(kind: type[Controller], names: Container[str] | None) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuaas.observe.series import DEFAULT_BUCKETS, Kind, Labels, Measure
+from gpuaas.observe.series import DEFAULT_BUCKETS, Kind, Labels, Measure, Series
 
 KUEUE_VERSION: Final = "0.19.2"
 """Whose behaviour this is."""
@@ -76,6 +76,18 @@ _ALL: Final = (
     *_both(
         "workload_eviction_latency_seconds", ("reason",), "From evicted to quota free", buckets=_waits(14), local=False
     ),
+    _histogram(
+        "workload_creation_latency_seconds",
+        ("job_kind",),
+        "From a job's creation to its workload's",
+        tuple(0.01 * 2**step for step in range(11)),
+    ),
+    _histogram(
+        "pod_scheduling_gate_removal_seconds",
+        ("name", "cluster_queue", "is_group"),
+        "From admitted to a pod's gate removed",
+        DEFAULT_BUCKETS,
+    ),
     _gauge("cluster_queue_status", ("cluster_queue", "status"), "1 for the status a ClusterQueue has"),
     _gauge("local_queue_status", (*_LOCAL, "active"), "1 for what a LocalQueue's Active condition says"),
     _gauge("cluster_queue_resource_reservation", _QUOTA, "What is reserved of a resource"),
@@ -104,6 +116,12 @@ _ALL: Final = (
     _gauge("cohort_info", ("cohort", "parent_cohort", "root_cohort"), "1: where a cohort stands"),
     _gauge("cluster_queue_info", ("cluster_queue", "parent_cohort", "root_cohort"), "1: where a ClusterQueue stands"),
 )
+
+
+def new_series() -> Series:
+    """Where everybody of one cluster counts."""
+    return Series(MEASURES, COMMON)
+
 
 MEASURES: Final = {each.name: each for each in _ALL}
 BUILD_INFO: Final = Measure(

@@ -22,6 +22,8 @@ from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.client.resources import NAMESPACES
 from gpuaas.controllers.integrations.matching import Matching
 from gpuaas.controllers.integrations.workloads import Later, Workloads, patch_to
+from gpuaas.observe.kueue import new_series
+from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, key_of, labels_of, owners_of, uid_of
@@ -39,8 +41,9 @@ class JobController(Controller):
     always_on = False
     """Looks after what is held already even where the configuration has its integration off."""
 
-    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)
+        self._series = series or new_series()
         self._configured = configured or Configured()
         self._configured.subscribe(self._reconfigured)
         of = deps.informers.of
@@ -107,6 +110,14 @@ class JobController(Controller):
     def tell(self, job: Object, reason: str, message: str, *, warning: bool = False) -> None:
         kind = WARNING if warning else NORMAL
         self.recorder.event(self.integration.resource, job, kind, reason, message[:_EVENT_LIMIT])
+
+    def created(self, job: Object, workload: Object) -> None:
+        self.tell(job, "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        if (job["metadata"].get("generation") or 1) > 1:
+            return  # it is not the job's first, or not made for its creation
+        born, made = (parse_rfc3339(each["metadata"]["creationTimestamp"]) for each in (job, workload))
+        kind = self.integration.resource.kind
+        self._series.observe("kueue_workload_creation_latency_seconds", max(0.0, made - born), kind)
 
     async def reconcile(self, key: Any) -> Requeue | None:
         job = self.jobs.get(*key)

@@ -58,14 +58,14 @@ class Matching:
         workload = self._composed(job)
         namespace = workload["metadata"]["namespace"]
         try:
-            await self._controller.client.create(WORKLOADS, workload, namespace)
+            made = await self._controller.client.create(WORKLOADS, workload, namespace)
         except (AlreadyExists, Conflict):
             raise
         except ApiError as error:
             if error.code < 500:
                 self._controller.tell(job, "ErrWorkloadCompose", error.message, warning=True)
             raise
-        self._controller.tell(job, "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        self._controller.created(job, made)
 
     # Finding.
 

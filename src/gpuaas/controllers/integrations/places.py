@@ -11,7 +11,9 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.workloads import patch_to
+from gpuaas.controllers.integrations.workloads import count_ungated, patch_to
+from gpuaas.observe.kueue import new_series
+from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import Key, annotations_of, labels_of
 
@@ -23,8 +25,9 @@ class PlacesController(Controller):
     component = "tas-topology-ungater"
     workers = 4
 
-    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)
+        self._series = series or new_series()
         self._workloads = self.follow(deps.informers.of(WORKLOADS), _placed)
         self._pods = self.follow(deps.informers.of(PODS), _workload_of)
         self._pods.add_index(BY_WORKLOAD, _workload_name)
@@ -45,6 +48,7 @@ class PlacesController(Controller):
                     await patch_to(self.client, PODS, pod, ungated(pod, labels))
                 except NotFound:
                     continue
+                count_ungated(self._series, keys.TOPOLOGY_GATE, workload, pod, self.clock.now())
         return None
 
 

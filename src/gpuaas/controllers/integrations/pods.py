@@ -30,7 +30,8 @@ from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.controllers.integrations.controller import JobController
-from gpuaas.controllers.integrations.workloads import Later, patch_to
+from gpuaas.controllers.integrations.workloads import Later, count_ungated, patch_to
+from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import finalizers_of, is_deleting, key_of, owners_of, uid_of
@@ -54,10 +55,10 @@ class PodController(JobController):
 
     always_on = True
 
-    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
+    def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         self._pods = Pods()
         self.integration = self._pods
-        super().__init__(deps, configured)
+        super().__init__(deps, configured, series)
         self.jobs.add_index(GROUP, _groups)
 
     def job_keys(self, obj: Mapping[str, Any]) -> Iterable[UnitKey]:
@@ -218,8 +219,7 @@ class PodController(JobController):
         metadata["annotations"] = {**metadata.get("annotations", {}), keys.IS_GROUP: "true"}
         metadata["ownerReferences"] = [owner_reference(pod, PODS, controller=False) for pod in pods]
         workload["spec"] |= self.priority(pods[0], pod_sets)
-        await self.client.create(WORKLOADS, workload, metadata["namespace"])
-        self.tell(pods[0], "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        self.created(pods[0], await self.client.create(WORKLOADS, workload, metadata["namespace"]))
 
     async def start(self, job: Object, workload: Object) -> None:
         message = f"Admitted by clusterQueue {workload['status']['admission']['clusterQueue']}"
@@ -236,6 +236,7 @@ class PodController(JobController):
                 continue
             await patch_to(self.client, PODS, pod, changed)
             self.tell(pod, "Started", message)
+            count_ungated(self._series, keys.ADMISSION_GATE, workload, pod, self.clock.now())
 
     async def stop(self, job: Object, workload: Object | None, message: str) -> Object:
         deleted = workload is not None and is_deleting(workload)

@@ -26,8 +26,9 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS, STATEFUL_SETS
 from gpuaas.controllers.integrations.controller import JobController
 from gpuaas.controllers.integrations.workloads import Later, patch_to
+from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
-from gpuaas.runtime.metadata import Key, controller_of, finalizers_of, is_deleting, key_of, owners_of, uid_of
+from gpuaas.runtime.metadata import Key, controller_of, finalizers_of, is_deleting, owners_of, uid_of
 
 ON_HOLD = "StatefulSet scaled to zero; workload on hold"
 OFF_HOLD = "Workload no longer on hold; waiting for quota reservation"
@@ -38,8 +39,8 @@ class StatefulSetJobs(JobController):
     name = "statefulset-kueue-controller"
     component = "statefulset-kueue-controller"
 
-    def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
-        super().__init__(deps, configured)
+    def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
+        super().__init__(deps, configured, series)
         self._pods = self.follow(deps.informers.of(PODS), self._set_of)
 
     def _set_of(self, pod: Mapping[str, Any]) -> Iterable[Key]:
@@ -120,7 +121,7 @@ class StatefulSetJobs(JobController):
         workload = stateful_set_workload(obj)
         workload["spec"] |= self.priority(obj, workload["spec"]["podSets"])
         try:
-            await self.client.create(WORKLOADS, workload, workload["metadata"]["namespace"])
+            made = await self.client.create(WORKLOADS, workload, workload["metadata"]["namespace"])
         except AlreadyExists:
             return
-        self.tell(obj, "CreatedWorkload", f"Created Workload: {key_of(workload)}")
+        self.created(obj, made)

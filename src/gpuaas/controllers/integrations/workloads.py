@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuaas.admission.integrations import outcome
-from gpuaas.base.clock import Clock
+from gpuaas.admission.integrations.pods import group_of
+from gpuaas.admission.life import conditions_of, is_true
+from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.client.kueue import FINALIZER, WORKLOADS
 from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.observe.series import Series
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import controller_of, finalizers_of, is_deleting, owners_of
 from gpuaas.runtime.writes import merge_diff, write_status
@@ -83,6 +86,16 @@ class Workloads:
                 return
             workload = self.get(workload["metadata"]["namespace"], workload["metadata"]["name"]) or workload
         await self.let_go(workload)
+
+
+def count_ungated(series: Series, gate: str, workload: Mapping[str, Any], pod: Mapping[str, Any], now: float) -> None:
+    """How long after its workload's admission a pod was let go."""
+    admitted = conditions_of(workload).get("Admitted")
+    if admitted is None or not is_true(admitted):
+        return
+    waited = max(0.0, now - parse_rfc3339(admitted["lastTransitionTime"]))
+    queue, group = workload["status"]["admission"]["clusterQueue"], str(bool(group_of(pod))).lower()
+    series.observe("kueue_pod_scheduling_gate_removal_seconds", waited, gate, queue, group)
 
 
 async def patch_to(client: Client, resource: Resource, obj: Object, changed: Mapping[str, Any]) -> Object:

@@ -16,7 +16,6 @@ from gpuaas.engine.assign import Mode
 from gpuaas.engine.cycle import NO_LONGER_FITS, OVERLAPS
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.plan import Plan
-from gpuaas.observe.kueue import COMMON, MEASURES
 from gpuaas.observe.series import Series
 
 View = Mapping[str, Any]
@@ -25,8 +24,10 @@ LocalQueueOf = Callable[[str, str], "Object | None"]
 
 
 class KueueCounts:
-    def __init__(self, engine: Engine, configured: Configured, clock: Clock, local_queue: LocalQueueOf) -> None:
-        self.series = Series(MEASURES, COMMON)
+    def __init__(
+        self, series: Series, engine: Engine, configured: Configured, clock: Clock, local_queue: LocalQueueOf
+    ) -> None:
+        self.series = series
         self.skips: Counter[str] = Counter()
         """Of the last cycle: heads passed over although they had victims, by ClusterQueue."""
         self._engine = engine

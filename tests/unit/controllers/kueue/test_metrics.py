@@ -10,13 +10,17 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig
+from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, KUEUE, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
-from gpuaas.client.resources import NAMESPACES
+from gpuaas.client.protocol import Resource
+from gpuaas.client.resources import JOBS, NAMESPACES, PODS
+from gpuaas.controllers.integrations.kinds import controller_for
+from gpuaas.controllers.integrations.pods import PodController
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
-from gpuaas.observe.kueue import MEASURES
+from gpuaas.observe.kueue import MEASURES, new_series
 from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.observe.series import Measure, Series
 from gpuaas.runtime.controller import Deps
@@ -24,6 +28,7 @@ from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace
 from gpuaas.testing.time import Stage, scenario, stage
 
+CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
 WITH_RESOURCES = Configuration(metrics=MetricsConfig(cluster_queue_resources=True))
 
 
@@ -308,3 +313,36 @@ def test_a_series_forgets_only_what_has_all_the_labels() -> None:
     series.forget(x="1", y="2")
     told = {(family.name, tuple(sample.labels.values())) for family in series.collect() for sample in family.samples}
     assert told == {("a", ("1", "3")), ("b", ("1",))}
+
+
+@scenario
+async def test_jobs_and_pods_are_counted_from_their_making_to_their_start() -> None:
+    configured, series, made = Configured(), new_series(), []
+
+    def core(deps: Deps) -> KueueCore:
+        made.append(KueueCore(deps, configured, series))
+        return made[0]
+
+    def statuses(deps: Deps) -> QueueStatuses:
+        made.append(QueueStatuses(deps, configured))
+        return made[1]
+
+    jobs, cluster = controller_for(JOB_KINDS[0]), FakeCluster(VirtualClock(), resources=(*BUILT_IN, *KUEUE, CLASSES))
+    loops = (lambda deps: jobs(deps, configured, series), lambda deps: PodController(deps, configured, series))
+    async with stage(core, statuses, *loops, cluster=cluster) as on:
+        cluster.put(NAMESPACES, namespace("team"))
+        cluster.put(RESOURCE_FLAVORS, {"metadata": {"name": "l4"}, "spec": {}})
+        queue(on, "research", 4)
+        cluster.put(LOCAL_QUEUES, _named("main", spec={"clusterQueue": "research"}))
+        labels = {"kueue.x-k8s.io/queue-name": "main", "kueue.x-k8s.io/managed": "true"}
+        containers = [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
+        template = {"spec": {"containers": containers}}
+        cluster.put(JOBS, _named("job", labels=labels, spec={"suspend": True, "parallelism": 1, "template": template}))
+        gates = [{"name": "kueue.x-k8s.io/admission"}]
+        cluster.put(PODS, _named("pod", labels=labels, spec={**template["spec"], "schedulingGates": gates}))
+        await on.settle()
+        world = World(on, *made)
+        for kind in ("Job", "Pod"):
+            assert world.value(f'kueue_workload_creation_latency_seconds_count{{job_kind="{kind}"}}') == 1
+        where = 'name="kueue.x-k8s.io/admission",cluster_queue="research",is_group="false"'
+        assert world.value(f"kueue_pod_scheduling_gate_removal_seconds_count{{{where}}}") == 1
