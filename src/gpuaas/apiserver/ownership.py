@@ -30,7 +30,7 @@ def apply(op: Operation, live: Object | None, config: Object) -> Object:
         subresource=op.subresource,
         reset_fields=_reset_fields(op),
         converter=op.converter(),
-        reconcile=op.resource.custom,
+        reconcile=op.resource.custom and not op.resource.bundled,
     ).obj
 
 
@@ -48,7 +48,7 @@ def track(op: Operation, old: Object | None, obj: Object) -> Object:
         subresource=op.subresource,
         reset_fields=_reset_fields(op),
         converter=op.converter(),
-        reconcile=op.resource.custom,
+        reconcile=op.resource.custom and not op.resource.bundled,
     )
     return ssa.with_managed_fields(obj, tracked["metadata"].get("managedFields"))
 

@@ -31,9 +31,9 @@ def validate(schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | No
     if has_embedded(schema):
         errors.extend(_check_embedded(schema, obj, ""))
     if has_list_types(schema):
-        duplicates = check_lists(schema, obj)
-        if duplicates and (old is None or not check_lists(schema, old)):
-            errors.extend(duplicates)
+        changed = obj if old is None else {key: item for key, item in obj.items() if old.get(key) != item}
+        if check_lists(schema, changed) and (old is None or not check_lists(schema, old)):
+            errors.extend(check_lists(schema, obj))
     return errors
 
 
