@@ -126,6 +126,7 @@ def queueable(obj: Object) -> bool:
         and not _is(conditions, "WaitingForReplacementPods", "True")
         and reserved.get("status") != "True"
         and reserved.get("reason") != "OnHold"
+        and not (obj.get("status") or {}).get("admission")  # what was given is still being taken back
     )
 
 

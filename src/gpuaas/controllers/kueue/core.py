@@ -159,6 +159,9 @@ class KueueCore(Controller):
                 kind = WARNING if step.warning else NORMAL
                 self.recorder.event(WORKLOADS, obj, kind, step.event, step.words[:1024])
             return None
+        if (obj.get("status") or {}).get("admission") and life.reserved is not None and not life.reserved.status:
+            await write_status(self.client, WORKLOADS, obj, status_with(obj, life))  # what it held goes with the quota
+            return None
         await self._say_if_unusable(obj, life)
         return None if step.again_at is None else Requeue(max(0.0, step.again_at / 1000 - now))
 

@@ -364,3 +364,20 @@ async def test_the_overhead_of_a_runtime_class_counts_and_counts_anew_when_it_ch
         await world.settle()
         given = world.cluster.read(WORKLOADS, "job", "team")["status"]["admission"]["podSetAssignments"][0]
         assert given["resourceUsage"] == {"nvidia.com/gpu": "3"}
+
+
+@scenario
+async def test_who_takes_only_the_quota_away_takes_the_admission_with_it() -> None:
+    async with house(4) as world:
+        world.cluster.put(WORKLOADS, workload("job", 3))
+        await world.settle()
+        world.cluster.put(CLUSTER_QUEUES, cluster_queue("research", 4, stopPolicy="Hold"))
+        await world.settle()
+        conditions = world.cluster.read(WORKLOADS, "job", "team")["status"]["conditions"]
+        taken = [{**each, "status": "False"} for each in conditions]
+        world.cluster.set_status(WORKLOADS, "job", "team", conditions=taken)
+        await world.settle()
+        assert "admission" not in world.cluster.read(WORKLOADS, "job", "team")["status"]
+        world.cluster.put(CLUSTER_QUEUES, cluster_queue("research", 4))
+        await world.settle()
+        assert is_admitted(world, "job")
