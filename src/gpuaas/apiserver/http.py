@@ -166,6 +166,12 @@ class Connection(asyncio.Protocol):
         self._drop_stream()
         if self._task is not None:
             self._task.cancel()
+        # The parser knows this connection: a ring that only the garbage collector would find, with all of TLS in it.
+        # Not at once: this may be called from within the parser.
+        self._loop.call_soon(self._let_go)
+
+    def _let_go(self) -> None:
+        del self._parser
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -316,6 +322,7 @@ class Connection(asyncio.Protocol):
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.closed = True
+            stream.on_pause = stream.on_resume = None
         gone, self._on_gone = self._on_gone, None
         if gone is not None:
             gone()

@@ -71,6 +71,7 @@ class _Session:
     def _gone(self) -> None:
         for timer in self._timers:
             timer.cancel()
+        self._timers.clear()  # they know this session: without them nothing of it is left to the garbage collector
         self._op.cluster.not_watching(self._op.resource, self._end)
         self._watch.close()
 

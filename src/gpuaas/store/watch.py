@@ -78,11 +78,11 @@ class Watch:
 
         Raises Compacted if its place in history is gone.
         """
-        assert self._on_events is not None
+        assert self._on_events is not None or self.closed
         self._paused = False
         while not (self._paused or self._synced or self.closed):
             events = self.drain()
-            if events:
+            if events and self._on_events is not None:
                 self._on_events(events)
 
     def pause(self) -> None:
@@ -113,6 +113,7 @@ class Watch:
         self.closed = True
         self._synced = False
         self._buffer = []
+        self._on_events = None  # whose it is knows this watch: no ring is left to the garbage collector
         self._store.forget_watch(self)
         self._wake()
 

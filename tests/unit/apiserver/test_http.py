@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -485,3 +487,38 @@ def test_repeated_headers_are_kept_apart() -> None:
         assert (await client.answer())[2] == b"GET /  0 a\nb"
 
     told(story)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_connection_that_ended_leaves_nothing_to_the_garbage_collector(streams: bool) -> None:
+    class Watching:
+        """As a watch does, it knows the writer and is known by it."""
+
+        def start(self, writer: StreamWriter) -> Callable[[], None]:
+            self.writer = writer
+            writer.on_pause = writer.on_resume = self.nothing
+            writer.write(b"begun")
+            return self.nothing
+
+        def nothing(self) -> None:
+            pass
+
+    def handler(request: Request) -> Answer:
+        return Stream(Watching().start) if streams else echo(request)
+
+    async def story(connect: Any) -> None:
+        client = await connect()
+        await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await client.reader.readuntil(b"\r\n\r\n")
+        (connection,) = connect.listener._connections
+        gone = asyncio.Event()
+        weakref.finalize(connection, gone.set)
+        del connection
+        client.writer.close()
+        await asyncio.wait_for(gone.wait(), 10)
+
+    gc.disable()
+    try:
+        told(story, handler)
+    finally:
+        gc.enable()
