@@ -85,6 +85,10 @@ def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities:
             words = f"WorkloadPriorityClass {wanted} doesn't exist, so no workload can be made for it"
             known = (f"there are: {', '.join(priorities) or 'none'}",)
             return Answer(subject, "Pending", "PriorityClassMissing", words, known, _nearest(wanted, priorities))
+        if spec.get("suspend") is False:
+            words = f"it names the queue {queue}, but nobody holds it: its namespace or its kind is not managed"
+            way = f"kubectl label namespace {meta.get('namespace', '')} kueue.openshift.io/managed=true"
+            return Answer(subject, "Unmanaged", "NotManaged", words, (here,), (way,))
         words = f"it names the queue {queue}, and its workload has not been made yet"
         return Answer(subject, "Pending", "NoWorkload", words, (here,), ("look again in a moment",))
     ways = tuple(
