@@ -287,6 +287,7 @@ UNKNOWN: list[tuple[str, Object, str, str]] = [
     ("it names no queue", JOB, "NoQueue", "kubectl label job j kueue.x-k8s.io/queue-name=lq"),
     ("its user suspended it", {**JOB, "spec": {"suspend": True}}, "Suspended", "kubectl label job j kueue.x-k8s.io/queue-name=lq"),
     ("its workload is not there yet", QUEUED, "NoWorkload", "look again in a moment"),
+    ("it runs although it names a queue", {**QUEUED, "spec": {"suspend": False}}, "NotManaged", "kubectl label namespace ns kueue.openshift.io/managed=true"),
     ("its priority does not exist", {"metadata": {**JOB["metadata"], "labels": LABELS}}, "PriorityClassMissing", "did you mean prod?"),
     (
         "its user stopped the notebook",
