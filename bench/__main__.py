@@ -36,10 +36,24 @@ def _engine(_: argparse.Namespace) -> None:
         part()
 
 
+def _kueue(_: argparse.Namespace) -> Any:
+    from bench import kueue
+
+    return kueue.measure()
+
+
+def _preemption(_: argparse.Namespace) -> Any:
+    from bench import preemption
+
+    return preemption.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds, only_ours=options.only_ours),
     "engine": _engine,
+    "preemption": _preemption,
+    "kueue": _kueue,
 }
 
 if __name__ == "__main__":

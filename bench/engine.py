@@ -270,7 +270,7 @@ def part_growth() -> None:
         ("queues", "build and submit s", "us an admission", "us for one newcomer and its cycle"),
         rows,
     )
-    rows = []
+    by_pending: list[tuple[object, ...]] = []
     for pending in (1_000, 10_000, 100_000, 1_000_000):
         gc.collect()
         engine = engine_with(queue_values("q", None, Quota(1 * UNIT)))
@@ -289,12 +289,12 @@ def part_growth() -> None:
             running = engine.cycle(now).admissions[0].key
             engine.cycle(now)
         step = (time.process_time() - started) / 300
-        rows.append((f"{pending:,}", f"{1e6 * submit:.1f}", f"{1e6 * step:.0f}"))
+        by_pending.append((f"{pending:,}", f"{1e6 * submit:.1f}", f"{1e6 * step:.0f}"))
         gc.unfreeze()
     table(
         "growth with pending workloads (one queue, room for one)",
         ("pending", "us to submit", "us: one finishes, the next is admitted, the rest is parked"),
-        rows,
+        by_pending,
     )
 
 

@@ -9,10 +9,7 @@ takes with no latency at all (preempted work starts again), measured in virtual 
 import argparse
 import asyncio
 import json
-import os
-import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.embedded import embedded
 from bench.engine import BASELINE, Class, run_virtual
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.base.errors import ApiError, Conflict, NotFound
@@ -236,7 +234,14 @@ def _cohort(obj: Object) -> str:
     return str(obj["metadata"]["namespace"].split("-")[1])
 
 
-async def measure(kubeconfig: Path, scale: float) -> dict[str, Any]:
+def measure(scale: float = 1.0) -> dict[str, Any]:
+    with embedded() as kubeconfig:
+        found = asyncio.run(drive(kubeconfig, scale))
+    report(found, without_latency())
+    return found
+
+
+async def drive(kubeconfig: Path, scale: float) -> dict[str, Any]:
     run = Run()
     total = sum(round(kind.number * scale) for kind in BASELINE) * COHORT_COUNT * QUEUES_EACH
     async with from_kubeconfig(kubeconfig) as client:
@@ -324,15 +329,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="part of the 15,000 workloads")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "GPUAAS_HOME": folder}
-        gpuaas = [sys.executable, "-m", "gpuaas"]
-        subprocess.run([*gpuaas, "up", "-d"], env=environment, check=True, stdout=subprocess.DEVNULL)
-        try:
-            found = asyncio.run(measure(Path(folder) / "kubeconfig", options.scale))
-        finally:
-            subprocess.run([*gpuaas, "down"], env=environment, check=False, stdout=subprocess.DEVNULL)
-    report(found, without_latency())
+    found = measure(options.scale)
     if options.json:
         options.json.write_text(json.dumps(found))
 
