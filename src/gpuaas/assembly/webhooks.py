@@ -17,6 +17,8 @@ from gpuaas.admission.integrations.jobs import annotations_of, queue_of
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
+from gpuaas.api.kubernetes.rules.jobs import GENERATED_LABELS
+from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import ApiError, Denied
@@ -25,6 +27,7 @@ from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import NAMESPACES, PODS
 
 Old = Mapping[str, Any] | None
+_POD = Pod()
 PODS_ON = "pod"  # the integration of pods that belong to nobody; pods of held sets are held without it
 
 
@@ -102,6 +105,7 @@ class Surroundings:
         if queue_of(obj) or not self.default_queue(namespace) or self.owner_managed(obj):
             return
         if self.selected(namespace):
+            _drop_taken_over_labels(obj)
             set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
 
 
@@ -188,6 +192,11 @@ class PodWebhook:
     def default(self, op: Operation, obj: Object, old: Old) -> None:
         if op.subresource or old is not None:
             return
+        self._hold(op, obj)
+        if obj["spec"].get("schedulingGates"):
+            _POD.prepare_create(obj)  # its status says that it is gated
+
+    def _hold(self, op: Operation, obj: Object) -> None:
         if keys.SUSPENDING_PARENT in annotations_of(obj):
             pod_rules.hold(obj, by_parent=True)
             return
@@ -240,6 +249,14 @@ class PodWebhook:
         if (obj["metadata"].get("labels") or {}).get(keys.MANAGED) == "true":
             return True
         return self._around.ancestor(obj, op.namespace, "vpod.kb.io") is not None
+
+
+def _drop_taken_over_labels(obj: Object) -> None:
+    """A Job without labels shows its pods', and only then: one that gets a queue has a label of its own."""
+    template = ((obj.get("spec") or {}).get("template") or {}).get("metadata") or {}
+    labels = obj["metadata"].get("labels")
+    if labels and labels == template.get("labels"):
+        obj["metadata"]["labels"] = {key: value for key, value in labels.items() if key not in GENERATED_LABELS}
 
 
 def set_label(obj: Object, key: str, value: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuaas.admission.integrations import keys
 from gpuaas.admission.integrations.names import workload_name
+from gpuaas.admission.integrations.podsets import spelled
 from gpuaas.base.names import is_label_value
 from gpuaas.client.kueue import FINALIZER, GROUP, WORKLOADS
 from gpuaas.client.protocol import Resource
@@ -68,7 +69,7 @@ def new_workload(job: View, resource: Resource, pod_sets: Sequence[Object], copi
     }
     if annotations:
         meta["annotations"] = annotations
-    spec: Object = {"podSets": list(pod_sets), "queueName": queue_of(job)}
+    spec: Object = {"podSets": [spelled(each) for each in pod_sets], "queueName": queue_of(job)}
     if not spec["queueName"]:
         del spec["queueName"]
     seconds = max_exec_time_of(job)

@@ -220,6 +220,35 @@ def running(workload: View, flavors: Flavors) -> list[Object] | None:
     return found
 
 
+def spelled(pod_set: View) -> Object:
+    """As a workload has it: metadata even where there are none, and amounts as Kubernetes writes them."""
+    template = pod_set.get("template") or {}
+    spec = dict(template.get("spec") or {})
+    for kind in ("initContainers", "containers"):
+        if spec.get(kind):
+            spec[kind] = [_spelled_container(each) for each in spec[kind]]
+    return {**pod_set, "template": {**template, "metadata": template.get("metadata") or {}, "spec": spec}}
+
+
+def _spelled_container(container: View) -> Object:
+    resources = container.get("resources") or {}
+    if not any(resources.get(kind) for kind in ("requests", "limits")):
+        return dict(container)
+    amounts = {
+        kind: {name: _spelled(amount) for name, amount in resources[kind].items()}
+        for kind in ("requests", "limits")
+        if resources.get(kind)
+    }
+    return {**container, "resources": {**resources, **amounts}}
+
+
+def _spelled(amount: Any) -> Any:
+    try:
+        return str(parse_quantity(amount))
+    except (TypeError, ValueError):
+        return amount  # whoever validates it says what is wrong
+
+
 def same(one: Sequence[View], other: Sequence[View], *, tolerations: bool = True) -> bool:
     """Whether counts and containers are the same; admitted workloads may differ in tolerations."""
     return len(one) == len(other) and all(

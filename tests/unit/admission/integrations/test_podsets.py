@@ -188,3 +188,13 @@ def test_pod_sets_placed_together_come_in_pairs_with_one_leader() -> None:
     assert len(group_errors([member("a", 1), member("b", 1), member("c", 1)], paths)) == 3
     assert "at least one pod set has only 1 replica" in str(group_errors([member("a", 2), member("b", 5)], paths)[0])
     assert "consistent with" in str(group_errors([member("a", 1), member("b", 5, "zone")], paths)[0])
+
+
+def test_a_workload_spells_its_pods_as_kubernetes_does() -> None:
+    odd = {"name": "c", "resources": {"requests": {"cpu": 2, "memory": "1024Mi"}, "limits": {"x.com/y": "nonsense"}}}
+    made = podsets.spelled({"name": "main", "count": 2, "template": {"spec": {"containers": [odd, {"name": "d"}]}}})
+    assert made["template"]["metadata"] == {}
+    first, second = made["template"]["spec"]["containers"]
+    assert first["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"x.com/y": "nonsense"}}
+    assert second == {"name": "d"}
+    assert odd["resources"]["requests"]["cpu"] == 2, "the job's own words stay"

@@ -48,6 +48,8 @@ def test_a_pod_is_gated_until_its_workload_is_admitted(house: House) -> None:
     made = house.create(PODS, pod(team, "alone"))
     assert [gate["name"] for gate in made["spec"]["schedulingGates"]] == [ADMISSION_GATE, "kueue.x-k8s.io/topology"]
     assert (made["metadata"]["labels"][MANAGED], made["metadata"]["finalizers"]) == ("true", [MANAGED])
+    (said,) = made["status"]["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("PodScheduled", "False", "SchedulingGated")
     workload = house.admitted(team, "alone")
     assert workload["metadata"]["name"].startswith("pod-alone-")
     house.until(lambda: started(house, team, "alone"))

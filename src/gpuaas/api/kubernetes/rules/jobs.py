@@ -28,6 +28,7 @@ from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain
 
 _NAME_LABELS: Final = ("job-name", "batch.kubernetes.io/job-name")
 _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
+GENERATED_LABELS: Final = (*_NAME_LABELS, *_UID_LABELS)
 _MOST_INDEXES: Final = 100_000
 _MOST_AT_ONCE: Final = 10_000
 _JOB_TEMPLATE: Final = "spec.jobTemplate.spec.template"
