@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpuaas.apiserver.admission import Admission
@@ -30,7 +30,7 @@ class Cluster:
         self.discovery = Discovery(self.catalogue)
         self.openapi = OpenApi(self.catalogue, self.discovery, f"/clusters/{name}")
         self.logs: Any = None  # where pods' output is read; an executor brings it
-        self.collectors: list[Any] = []  # of metrics, for a Prometheus registry; who has some brings one
+        self.metrics: list[Callable[[], Iterable[str]]] = []  # in Prometheus' text form; who has some brings them
         self.extra_subresources: dict[tuple[str, str, str], Any] = {}  # (group, plural, name) -> handler
         self._watchers: dict[Resource, set[Callable[[], None]]] = {}
 

@@ -71,7 +71,7 @@ class Server:
     def metrics_text(self, cluster: Cluster) -> bytes:
         """Of the server, and of what works behind this cluster."""
         stores = {name: (each.store.revision, each.store.count("")) for name, each in self.clusters.items()}
-        return render(self.requests, stores, cluster.collectors)
+        return render(self.requests, stores, cluster.metrics)
 
     def _failed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, StoreError):

@@ -40,7 +40,7 @@ async def run_crew(
     core = next(each for each in made if isinstance(each, KueueCore))
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
-    parts.cluster.collectors.append(core.collector(statuses))
+    parts.cluster.metrics.append(core.collector(statuses).lines)
     made += executors(parts, deps, fleet, home)
     controllers = Controllers(deps, made)
     await controllers.start()

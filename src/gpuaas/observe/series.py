@@ -1,18 +1,16 @@
 """Counters and histograms as plain numbers by label, and their Prometheus form when somebody asks.
 
-Counting is a dictionary's increment; Prometheus' library is imported with the first scrape. What a metric is called,
-which labels it has and what it means stands in a `Measure`; a sample for an unknown one is a KeyError at once.
+Counting is a dictionary's increment. What a metric is called, which labels it has and what it means stands in a
+`Measure`; a sample for an unknown one is a KeyError at once. The text is written here and not by Prometheus' library:
+it takes half the time, and nobody is served meanwhile.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from typing import Any, Literal
 
 Kind = Literal["counter", "gauge", "histogram"]
 Labels = tuple[str, ...]
@@ -71,42 +69,51 @@ class Series:
                 for key in [key for key in samples if all(key[place] == value for place, value in places)]:
                     del samples[key]
 
-    def collect(self) -> "Iterator[Metric]":
+    def lines(self) -> Iterator[str]:
         for name, counter in self._counters.items():
             if counter:
-                yield family(self._measures[name], sorted(counter.items()), self._common)
+                yield from lines(self._measures[name], sorted(counter.items()), self._common)
         for name, known in self._histograms.items():
             if known:
-                yield self._histogram(self._measures[name], known)
+                yield from self._histogram(self._measures[name], known)
 
-    def _histogram(self, measure: Measure, known: Mapping[Labels, Histogram]) -> "Metric":
-        from prometheus_client.core import HistogramMetricFamily
-
-        made = HistogramMetricFamily(measure.name, measure.words, labels=_names(measure, self._common))
-        bounds = [_bound(bound) for bound in (*measure.buckets, float("inf"))]
+    def _histogram(self, measure: Measure, known: Mapping[Labels, Histogram]) -> Iterator[str]:
+        yield from _head(measure)
+        bounds = [_number(bound).removesuffix(".0") for bound in (*measure.buckets, float("inf"))]
         for labels, found in sorted(known.items()):
-            buckets = list(zip(bounds, map(float, accumulate(found.counts)), strict=True))
-            made.add_metric((*labels, *self._common.values()), buckets, found.total)
-        return made
+            said = _labels(measure, labels, self._common)
+            for bound, count in zip(bounds, accumulate(found.counts), strict=True):
+                yield f'{measure.name}_bucket{{{said},le="{bound}"}} {count}'
+            yield f"{measure.name}_sum{{{said}}} {_number(found.total)}"
+            yield f"{measure.name}_count{{{said}}} {sum(found.counts)}"
 
 
-def family(measure: Measure, samples: Samples, common: Mapping[str, str]) -> "Metric":
+def lines(measure: Measure, samples: Samples, common: Mapping[str, str]) -> Iterator[str]:
     """A counter or a gauge with these values."""
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-    kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
-    made = kind(measure.name, measure.words, labels=_names(measure, common))
+    yield from _head(measure)
     for labels, value in samples:
-        made.add_metric((*labels, *common.values()), value)
-    return made
+        yield f"{measure.name}{{{_labels(measure, labels, common)}}} {_number(value)}"
 
 
-def _names(measure: Measure, common: Mapping[str, str]) -> Sequence[str]:
-    return (*measure.labels, *common)
+def _head(measure: Measure) -> Iterator[str]:
+    yield f"# HELP {measure.name} {measure.words}"
+    yield f"# TYPE {measure.name} {measure.kind}"
 
 
-def _bound(value: float) -> str:
-    """As Go's client writes it."""
-    if value == float("inf"):
-        return "+Inf"
-    return str(int(value)) if value == int(value) else repr(value)
+def _labels(measure: Measure, values: Labels, common: Mapping[str, str]) -> str:
+    said = [f'{name}="{_escaped(value)}"' for name, value in zip(measure.labels, values, strict=True)]
+    return ",".join([*said, *(f'{name}="{value}"' for name, value in common.items())])
+
+
+def _escaped(value: str) -> str:
+    if value.isalnum():
+        return value
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(value)

@@ -261,7 +261,7 @@ class KueueCore(Controller):
         await self.client.patch(WORKLOADS, meta["name"], patch, meta["namespace"])
 
     def collector(self, statuses: QueueStatuses) -> KueueCollector:
-        """Kueue's metrics, for a Prometheus registry."""
+        """Kueue's metrics."""
         return KueueCollector(
             self.engine, self.counts, statuses.tally, self._configured, self._cluster_queues, self._local_queues
         )

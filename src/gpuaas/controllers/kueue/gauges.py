@@ -1,12 +1,11 @@
 """What stands at the moment of a scrape: who waits and runs, quotas, use and shares of queues and cohorts.
 
 Read off the engine and the tally, both of which keep their sums as they go; a scrape looks at queues, never at single
-workloads. A collector for a Prometheus registry, together with what module metrics counted.
+workloads. Told in Prometheus' text form, together with what module metrics counted.
 """
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import gpuaas
 from gpuaas.admission.configuration import Configured
@@ -20,11 +19,8 @@ from gpuaas.engine.tree import CohortNode, Node
 from gpuaas.engine.values import Quota
 from gpuaas.engine.world import natural
 from gpuaas.observe.kueue import BUILD_INFO, COMMON, KUEUE_VERSION, MEASURES
-from gpuaas.observe.series import Labels, family
+from gpuaas.observe.series import Labels, lines
 from gpuaas.runtime.informer import Informer
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 Sample = tuple[str, Labels, float]
 
@@ -46,17 +42,17 @@ class KueueCollector:
         self._cluster_queues = cluster_queues
         self._local_queues = local_queues
 
-    def collect(self) -> "Iterator[Metric]":
+    def lines(self) -> Iterator[str]:
         self._engine.refresh()
         self._engine.forest.settle_all()
         version = (f"v{KUEUE_VERSION}+gpuaas-{gpuaas.__version__}", "", "", "", "python", "")
-        yield family(BUILD_INFO, [(version, 1.0)], {})
-        yield from self._counts.series.collect()
+        yield from lines(BUILD_INFO, [(version, 1.0)], {})
+        yield from self._counts.series.lines()
         found: dict[str, list[tuple[Labels, float]]] = {}
         for name, labels, value in self._samples():
             found.setdefault(name, []).append((labels, value))
         for name, samples in found.items():
-            yield family(MEASURES[f"kueue_{name}"], sorted(samples), COMMON)
+            yield from lines(MEASURES[f"kueue_{name}"], sorted(samples), COMMON)
 
     def _samples(self) -> Iterator[Sample]:
         for queue in self._engine.forest.queues.values():
