@@ -13,6 +13,7 @@ from typing import Any
 from gpuaas.admission import quotas
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.workloads import Reader
+from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.engine import Engine
 
 Object = dict[str, Any]
@@ -99,7 +100,8 @@ def _owners(obj: Object) -> set[str]:
 
 def engine_of(picture: Picture) -> Engine:
     """An engine that stands where the cluster stands."""
-    engine, reader = Engine(), Reader()
+    fair = any((obj.get("status") or {}).get("fairSharing") for obj in picture.cluster_queues)  # told only where it is
+    engine, reader = Engine(Config(fair_sharing=BOTH_STRATEGIES if fair else None)), Reader()
     checks = {obj["metadata"]["name"]: obj for obj in picture.checks}
     engine.apply(
         *map(quotas.namespace, picture.namespaces),
