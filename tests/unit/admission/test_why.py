@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.picture import Picture, pods_of, state_of
+from gpuaas.admission.picture import Picture, engine_of, pods_of, state_of
 from gpuaas.admission.why import Answer, why, why_no_workload
 
 Object = dict[str, Any]
@@ -278,6 +278,14 @@ def test_pods_are_found_through_what_stands_in_between() -> None:
     pods = [stuck("p", "set", ""), stuck("other", "owner-other", "")]
     found = pods_of(Picture(pods=pods, owners=[between]), workload())
     assert [each["metadata"]["name"] for each in found] == ["p"]
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_the_engine_that_answers_shares_fairly_where_the_cluster_does(fair: bool) -> None:
+    seen = picture(workload())
+    if fair:
+        seen.cluster_queues[0]["status"]["fairSharing"] = {"weightedShare": 0}
+    assert (engine_of(seen).config.fair_sharing is not None) is fair
 
 
 JOB = {"metadata": {"name": "j", "namespace": "ns"}}
