@@ -231,6 +231,19 @@ async def test_a_suspended_job_has_no_pods_and_its_time_starts_when_it_is_resume
 
 
 @scenario
+async def test_a_job_that_was_done_before_its_start_was_noted_and_it_was_suspended_is_complete() -> None:
+    async with stage(JobController) as on:
+        await _start(on, job("j"))
+        (pod,) = _active(on)
+        on.cluster.set_status(PODS, pod["metadata"]["name"], "default", phase="Succeeded")
+        on.cluster.set_status(JOBS, "j", "default", startTime=None)
+        await on.cluster.patch(JOBS, "j", {"spec": {"suspend": True}}, "default")
+        await on.advance(5)
+        assert "Complete CompletionsReached" in _said(on)
+        assert _status(on)["startTime"] <= _status(on)["completionTime"], "the API refuses a finished job without one"
+
+
+@scenario
 async def test_the_deadline_ends_a_job() -> None:
     async with stage(JobController) as on:
         await _start(on, job("j", activeDeadlineSeconds=60))

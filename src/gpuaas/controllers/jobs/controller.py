@@ -213,6 +213,9 @@ class _Pass:
             if self._tally.limits_each_index:
                 self._status["failedIndexes"] = format_indexes(self._tally.failed_indexes)
         if end is not None:
+            if not self._status.get("startTime") and self._job["spec"].get("completions") != 0:
+                # Suspended before its start was noted: what has run has begun, or the API would refuse its end.
+                self._status["startTime"] = rfc3339(self._now)
             kind = verdict.SUCCESS_CRITERIA_MET if end.succeeded else verdict.FAILURE_TARGET
             self._set(kind, "True", end.reason, end.message)
         if await self._write():
