@@ -6,7 +6,7 @@ is told to the engine, which takes the decision back. `Waiting` is the moment fr
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from gpuaas.admission.ledger import preemption_entry
@@ -31,6 +31,7 @@ _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _ATTEMPTS = 8  # at a write others write as well
 _SPEAKERS = 4
+_TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
 
 class Scheduler:
@@ -44,6 +45,7 @@ class Scheduler:
         self._writes: set[asyncio.Task[None]] = set()
         self._unsaid: dict[str, Passed] = {}
         """The newest word for each waiting workload that is not written yet; only the newest is."""
+        self._admitting: dict[str, asyncio.Task[None]] = {}
         self._saying: set[str] = set()
         self._speakers = 0
         self.looked: Callable[[Plan, float], None] = lambda *_: None
@@ -95,7 +97,7 @@ class Scheduler:
         for admitted in plan.admissions:
             self._unsaid.pop(admitted.key, None)
             self._mirror.assume(admitted.key)
-            self._spawn(self._admit(admitted))
+            self._admitting[admitted.key] = self._spawn(self._admit(admitted))
         for victim in plan.preemptions:
             self._spawn(self._preempt(victim))
         for passed in plan.passed:
@@ -104,10 +106,11 @@ class Scheduler:
             self._speakers += 1
             self._spawn(self._speak())
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.ensure_future(work)
         self._writes.add(task)
         task.add_done_callback(self._written)
+        return task
 
     def _written(self, task: "asyncio.Task[None]") -> None:
         self._writes.discard(task)
@@ -115,6 +118,13 @@ class Scheduler:
             _log.error("a decision was not carried out", exc_info=task.exception())
 
     async def _admit(self, admitted: Admitted) -> None:
+        try:
+            await self._reserve(admitted)
+        finally:
+            if self._admitting.get(admitted.key) is asyncio.current_task():
+                del self._admitting[admitted.key]
+
+    async def _reserve(self, admitted: Admitted) -> None:
         obj = self._find(admitted.key)
         if obj is None or obj["metadata"].get("uid") != admitted.uid:
             self._mirror.failed(admitted.key, obj)
@@ -149,8 +159,10 @@ class Scheduler:
             self._event(obj, NORMAL, "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
 
     async def _preempt(self, victim: Preempted) -> None:
+        if victim.key in self._admitting:  # decided a moment ago: it must be there before it can be taken back
+            await asyncio.wait((self._admitting[victim.key],))
         obj = self._find(victim.key)
-        if obj is None or is_true(life_of(obj).evicted):
+        if obj is None or not is_true(life_of(obj).reserved) or is_true(life_of(obj).evicted):
             return
         by, now, at = self._find(victim.by), self._clock.now(), self._millis()
         rule = victim.rule.value
@@ -158,6 +170,8 @@ class Scheduler:
             await self._write(obj, lambda seen: evict(life_of(seen), PREEMPTED, victim.message, at, rule=rule))
         except ApiError as error:
             _log.warning("preemption of %s: %s", victim.key, error)
+            await self._clock.sleep(_TRY_AGAIN)
+            self._mirror.stays(self._find(victim.key))
             return
         await self._note(preemption_entry(victim, obj, by, now))
         priorities = f"; preemptor effective priority: {_priority(by)}; preemptee effective priority: {_priority(obj)}"

@@ -48,6 +48,11 @@ class Mirror:
         else:
             self._tell(Released(key, self.reader.workload(dict(workload))))
 
+    def stays(self, workload: View | None) -> None:
+        """Its eviction could not be written: it holds what it holds, and may be chosen again."""
+        if workload is not None and holds_quota(workload) and not is_true(conditions_of(workload).get("Evicted")):
+            self._tell(self.reader.reserved(dict(workload)))
+
     # Objects.
 
     def namespace(self, old: Object | None, new: Object | None) -> None:

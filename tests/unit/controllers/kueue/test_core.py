@@ -1,10 +1,12 @@
 """What Kueue's core promises: quota is given once, taken back when it is free, and everybody is told why they wait."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from gpuaas.base.clock import VirtualClock
+from gpuaas.base.errors import Internal
 from gpuaas.client.kueue import (
     CLUSTER_QUEUES,
     FINALIZER,
@@ -15,6 +17,7 @@ from gpuaas.client.kueue import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import LIMIT_RANGES, NAMESPACES, RUNTIME_CLASSES
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
@@ -199,6 +202,43 @@ async def test_a_stopped_queue_admits_nothing_and_a_drained_one_evicts() -> None
             "Inadmissible",
             "ClusterQueue research is inactive",
         )
+
+
+@scenario
+async def test_a_preemption_that_could_not_be_written_is_tried_again() -> None:
+    async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
+        world.cluster.put(WORKLOADS, workload("low", 4))
+        await world.settle()
+        world.cluster.fail_next("patch", WORKLOADS, Internal("the disk is full"))
+        world.cluster.put(WORKLOADS, workload("high", 4, priority=100))
+        await world.advance(2)
+        evicted = condition(world, "low", "Evicted")
+        assert evicted is not None
+        assert evicted[:2] == ("True", "Preempted")
+
+
+@scenario
+async def test_a_victim_whose_admission_is_still_being_written_is_evicted_after_it() -> None:
+    async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
+        patch, admission_may_go = world.cluster.patch, asyncio.Event()
+
+        async def slow(resource: Resource, name: str, body: Any, *rest: Any, **options: Any) -> Object:
+            if name == "low" and "admission" in body.get("status", {}):
+                await admission_may_go.wait()
+            return await patch(resource, name, body, *rest, **options)
+
+        world.cluster.patch = slow  # type: ignore[method-assign]
+        world.cluster.put(WORKLOADS, workload("low", 4))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("high", 4, priority=100))
+        await world.settle()
+        admission_may_go.set()
+        await world.advance(1)
+        assert condition(world, "low", "QuotaReserved") is not None
+        evicted = condition(world, "low", "Evicted")
+        assert evicted is not None
+        assert evicted[:2] == ("True", "Preempted")
+        assert len(world.cluster.all(PREEMPTIONS)) == 1
 
 
 @scenario
