@@ -5,7 +5,7 @@ are the engine's.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.base.clock import Clock, rfc3339
@@ -67,14 +67,17 @@ class UsageSampling:
         self._changed()
         for obj in self._local_queues.all():
             queue = self._engine.forest.queues.get(cluster_queue_named(obj))
-            if queue is not None and queue.spec.usage_based:
-                await self._tell(obj)
+            if queue is not None and queue.inactive is None:
+                covered = {resource for group in queue.spec.groups for resource in group.resources}
+                await self._tell(obj, covered)
 
-    async def _tell(self, obj: Object) -> None:
+    async def _tell(self, obj: Object, covered: Iterable[str]) -> None:
+        """Every queue is told, whether or not its ClusterQueue goes by it yet; nothing consumed is zero, not silence."""
         ledger = self._engine.ledger
         if ledger is None:
             return
-        consumed = {name: str(from_milli(round(amount * 1000))) for name, amount in ledger.consumed(_key(obj)).items()}
+        amounts = {**dict.fromkeys(covered, 0.0), **ledger.consumed(_key(obj))}
+        consumed = {name: str(from_milli(round(amounts[name] * 1000))) for name in sorted(amounts)}
         told = {"consumedResources": consumed, "lastUpdate": rfc3339(self._clock.now())}
         status = obj.get("status") or {}
         sharing = {"weightedShare": 0, **(status.get("fairSharing") or {}), "admissionFairSharingStatus": told}

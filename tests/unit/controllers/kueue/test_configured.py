@@ -387,3 +387,12 @@ async def test_weighted_shares_stand_in_statuses_as_long_as_sharing_is_fair() ->
         configured.become(Configuration())
         await world.settle()
         assert "fairSharing" not in world.cluster.read(CLUSTER_QUEUES, "research")["status"]
+
+
+@scenario
+async def test_every_local_queue_is_told_what_it_consumed_and_nothing_is_zero() -> None:
+    configured = Configured(Configuration(engine=Config(usage_sharing=UsageConfig(half_life=300_000))))
+    async with house(configured, gpus=4) as world:
+        await world.advance(300)
+        told = world.cluster.read(LOCAL_QUEUES, "main", "team")["status"]["fairSharing"]["admissionFairSharingStatus"]
+        assert told["consumedResources"] == {"nvidia.com/gpu": "0"}
