@@ -22,6 +22,7 @@ from gpuaas.engine.plan import Admitted, Passed, Plan, Preempted
 from gpuaas.engine.reasons import Token
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
+from gpuaas.runtime.pace import Pace
 from gpuaas.runtime.writes import write_status
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _ATTEMPTS = 8  # at a write others write as well
 _SPEAKERS = 4
+_WORDS_AT_ONCE, _WORDS_A_SECOND = 5, 1.0  # about one waiting workload
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
 
@@ -48,6 +50,8 @@ class Scheduler:
         self._admitting: dict[str, asyncio.Task[None]] = {}
         self._saying: set[str] = set()
         self._speakers = 0
+        self._paces: dict[str, Pace] = {}
+        self._timers: set[asyncio.Task[None]] = set()
         self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Told of each cycle's plan and how long it took."""
 
@@ -60,11 +64,15 @@ class Scheduler:
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            await self._woken()
-            self._wake.clear()
-            self.settle()
-            await asyncio.sleep(0)  # requests come first
+        try:
+            while True:
+                await self._woken()
+                self._wake.clear()
+                self.settle()
+                await asyncio.sleep(0)  # requests come first
+        finally:
+            for timer in self._timers:
+                timer.cancel()
 
     async def _woken(self) -> None:
         """Something changed, or a back-off has ended."""
@@ -96,12 +104,16 @@ class Scheduler:
     def _carry_out(self, plan: Plan) -> None:
         for admitted in plan.admissions:
             self._unsaid.pop(admitted.key, None)
+            self._paces.pop(admitted.key, None)
             self._mirror.assume(admitted.key)
             self._admitting[admitted.key] = self._spawn(self._admit(admitted))
         for victim in plan.preemptions:
             self._spawn(self._preempt(victim))
         for passed in plan.passed:
             self._unsaid[passed.key] = passed
+        self._find_speakers()
+
+    def _find_speakers(self) -> None:
         for _ in range(min(_SPEAKERS, len(self._unsaid)) - self._speakers):
             self._speakers += 1
             self._spawn(self._speak())
@@ -195,21 +207,46 @@ class Scheduler:
             while (key := next((key for key in self._unsaid if key not in self._saying), None)) is not None:
                 passed = self._unsaid[key]
                 self._saying.add(key)
+                said = False
                 try:
-                    await self._pass(passed)
+                    said = await self._pass(passed)
                 finally:
-                    self._saying.discard(key)
+                    self._rest(key, said)
                 if self._unsaid.get(key) is passed:
                     del self._unsaid[key]
         finally:
             self._speakers -= 1
 
-    async def _pass(self, passed: Passed) -> None:
+    def _rest(self, key: str, said: bool) -> None:
+        """Nobody reads faster than this; where the numbers change all the time, the newest are written now and then."""
+        wait = 0.0
+        if said:
+            now = self._clock.monotonic()
+            pace = self._paces.setdefault(key, Pace(_WORDS_AT_ONCE, _WORDS_A_SECOND))
+            pace.wait(now)
+            pace.spend()
+            wait = pace.wait(now)
+        elif self._find(key) is None:
+            self._paces.pop(key, None)
+        if not wait:
+            self._saying.discard(key)
+            return
+        timer = asyncio.ensure_future(self._speak_again(key, wait))
+        self._timers.add(timer)
+        timer.add_done_callback(self._timers.discard)
+
+    async def _speak_again(self, key: str, wait: float) -> None:
+        await self._clock.sleep(wait)
+        self._saying.discard(key)
+        self._find_speakers()
+
+    async def _pass(self, passed: Passed) -> bool:
+        """Whether it was written."""
         obj = self._find(passed.key)
         try:
             for _ in range(_ATTEMPTS):
                 if obj is None or not self._waits_unsaid(obj, passed):
-                    return
+                    return False
                 status = pending_status(obj, passed.message, self._millis(), _reason(passed))
                 if (item := self._mirror.engine.items.get(passed.key)) is not None:
                     status["resourceRequests"] = resource_requests(item.workload.pod_sets)
@@ -221,9 +258,10 @@ class Scheduler:
                     continue
                 if _reason(passed) == PENDING:
                     self._event(obj, WARNING, PENDING, passed.message)
-                return
+                return True
         except ApiError as error:
             _log.debug("pending %s: %s", passed.key, error)
+        return False
 
     def _waits_unsaid(self, obj: Object, passed: Passed) -> bool:
         """Whether it still waits, and its condition does not say so yet."""

@@ -22,29 +22,13 @@ from gpuaas.client.protocol import Object, Resource
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import is_deleting
+from gpuaas.runtime.pace import Pace
 from gpuaas.runtime.writes import write_status
 
 # What a key means: the resource, the namespace, the name.
 Thing = tuple[Resource, str, str]
 _BURST, _RATE = 20, 5.0  # writes of the counts of one queue: at once, and a second
 _COUNTED = frozenset({"flavorsReservation", "flavorsUsage"})  # not there at all where nothing is counted
-
-
-class Pace:
-    """How often one thing is written: a few times at once, then so many times a second."""
-
-    __slots__ = ("_at", "_left")
-
-    def __init__(self) -> None:
-        self._left, self._at = float(_BURST), 0.0
-
-    def wait(self, now: float) -> float:
-        """Seconds until it may be written again."""
-        self._left, self._at = min(_BURST, self._left + (now - self._at) * _RATE), now
-        return max(0.0, (1 - self._left) / _RATE)
-
-    def spend(self) -> None:
-        self._left -= 1
 
 
 class QueueStatuses(Controller):
@@ -132,7 +116,7 @@ class QueueStatuses(Controller):
     async def _write(self, resource: Resource, obj: Object, counts: Object, active: Active) -> Requeue | None:
         """Writes what changed; where nothing but counts does, and does all the time, only a few times a second."""
         conditions = _with_condition(obj, active, rfc3339(self.clock.now()))
-        pace = self._paces.setdefault(_thing(resource, obj), Pace())
+        pace = self._paces.setdefault(_thing(resource, obj), Pace(_BURST, _RATE))
         wait = pace.wait(self.clock.monotonic())
         if wait and conditions == (obj.get("status") or {}).get("conditions"):
             return Requeue(wait)

@@ -242,6 +242,25 @@ async def test_a_victim_whose_admission_is_still_being_written_is_evicted_after_
 
 
 @scenario
+async def test_words_that_change_all_the_time_are_written_now_and_then_and_the_newest_in_the_end() -> None:
+    async with house(64) as world:
+        world.cluster.put(WORKLOADS, workload("base", 4))
+        for number in range(30):
+            world.cluster.put(WORKLOADS, workload(f"small-{number}", 1))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("waiting", 60))
+        for number in range(29):
+            await world.settle()
+            world.cluster.remove(WORKLOADS, f"small-{number}", "team")
+        await world.settle()
+        assert 2 <= len([event for event in world.cluster.events() if "more needed" in event]) <= 6
+        await world.advance(3)
+        found = condition(world, "waiting", "QuotaReserved")
+        assert found is not None
+        assert "1 more needed" in found[2]
+
+
+@scenario
 async def test_nobody_stands_in_the_line_of_a_stopped_local_queue() -> None:
     async with house(4) as world:
         world.cluster.put(WORKLOADS, workload("running", 4))

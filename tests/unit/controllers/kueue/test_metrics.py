@@ -191,7 +191,9 @@ async def test_a_whole_life_is_counted_with_how_long_each_part_took() -> None:
         assert world.value(f"kueue_local_queue_admitted_workloads_total{{{local}}}") == 2
         assert world.value('kueue_cohort_subtree_admitted_workloads_total{cohort="all",priority_class=""}') == 2
         lines = [line for line in world.text().splitlines() if "admission_wait_time_seconds_bucket" in line]
-        counts = {line.split(',le="')[1].split('"')[0]: line.rpartition(" ")[2] for line in lines if "cluster_q" in line}
+        counts = {
+            line.split(',le="')[1].split('"')[0]: line.rpartition(" ")[2] for line in lines if "cluster_q" in line
+        }
         assert (counts["1"], counts["5"], counts["10"], counts["+Inf"]) == ("1", "1", "2", "2")
 
 

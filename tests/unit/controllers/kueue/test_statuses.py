@@ -19,7 +19,6 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.resources import NAMESPACES
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
-from gpuaas.controllers.kueue.statuses import Pace
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace
 from gpuaas.testing.time import Stage, scenario, stage
@@ -220,14 +219,3 @@ def test_checks_that_cannot_stand_together_make_a_queue_inactive(rules: list[Obj
             assert active(world, "research")[0] == "True"
 
     story()
-
-
-def test_counts_that_change_all_the_time_are_written_a_few_times_a_second() -> None:
-    pace, now, written = Pace(), 100.0, []
-    while now < 102.0:
-        if not pace.wait(now):
-            pace.spend()
-            written.append(now)
-        now += 0.01
-    assert len([at for at in written if at < 100.2]) == 20, "the first ones at once"
-    assert 29 <= len(written) <= 31, "then five a second"
