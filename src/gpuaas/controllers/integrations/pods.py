@@ -102,7 +102,7 @@ class PodController(JobController):
     async def _gone(self, key: UnitKey, pods: Sequence[Object]) -> None:
         if key.group:
             workload = self.workloads.get(key.namespace, key.name)
-            if workload is not None and pod_groups.is_group_workload(workload):
+            if workload is not None and pod_groups.is_group_workload(workload) and not _has_set(workload):
                 await self.workloads.orphan(workload)
             return
         for workload in self.workloads.of(PODS, key.namespace, key.name):
@@ -301,3 +301,8 @@ def _stop_reason(workload: Mapping[str, Any] | None, message: str) -> str:
 def _groups(pod: Mapping[str, Any]) -> Iterable[str]:
     group = group_of(pod)
     return (f"{pod['metadata'].get('namespace', '')}/{group}",) if group else ()
+
+
+def _has_set(workload: Object) -> bool:
+    """A set that is still there makes the pods anew."""
+    return not is_deleting(workload) and any(each["kind"] != PODS.kind for each in owners_of(workload))

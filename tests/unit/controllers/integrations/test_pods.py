@@ -171,6 +171,8 @@ def test_a_stateful_set_is_one_workload_and_may_rest_at_zero(house: House) -> No
     house.until(lambda: started(house, team, "guest"))
     house.delete(PODS, team, "guest")
     house.until(lambda: house.all(PODS, team) == [])
+    finalizers = house.get(WORKLOADS, team, name)["metadata"].get("finalizers")
+    assert finalizers == ["kueue.x-k8s.io/resource-in-use"], "the set is still there, even if its pods are not"
     house.patch(STATEFUL_SETS, team, "db", {"spec": {"replicas": 2}})
     house.until(lambda: started(house, team, "db-0") and started(house, team, "db-1"))
 
