@@ -126,12 +126,7 @@ class World:
         if item is None:
             item = self.items[workload.key] = Item(workload, shape, self._queue_for(workload))
         elif item.reserved:
-            if item.queue is not None:
-                item.queue.forget(item)
-            item.describe(workload, shape)
-            if item.queue is not None:
-                item.queue.rank(item)
-                self.forest.wake(item.queue)
+            self._describe_running(item, workload)
             return
         else:
             self._unqueue(item)
@@ -281,13 +276,22 @@ class World:
 
     def _confirm(self, item: Item, change: Reserved) -> None:
         """The reservation is as the engine has it; the workload's own words may be new."""
-        queue = item.queue
+        item.admission, item.reserved_at = change.pod_sets, change.at
+        self._describe_running(item, change.workload, change.evicted)
+
+    def _describe_running(self, item: Item, workload: Workload, evicted: str | None = None) -> None:
+        queue, priority = item.queue, item.workload.priority
         if queue is not None:
             queue.forget(item)
-        item.describe(change.workload, self._shapes.of(change.workload))
-        item.admission, item.reserved_at, item.evicted = change.pod_sets, change.at, change.evicted
-        if queue is not None:
-            queue.rank(item)
+        item.describe(workload, self._shapes.of(workload))
+        if evicted is not None:
+            item.evicted = evicted
+        if queue is None:
+            return
+        queue.rank(item)
+        if workload.priority != priority:
+            self._flush(queue)  # who found no victim may find one now
+        else:
             self.forest.wake(queue)
 
     def _usage_of(self, pod_sets: tuple[PodSetAdmission, ...]) -> Usage:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuaas.engine.nominate import largest_feasible
@@ -137,3 +139,13 @@ def test_a_workload_starts_with_fewer_pods_where_it_says_it_can() -> None:
     plan = lab.cycle()
     assert plan.admissions[0].pod_sets[0].count == 7
     assert plan.admissions[0].pod_sets[0].usage == (("gpu", 7),)
+
+
+def test_who_found_no_victim_looks_again_when_a_running_workload_loses_priority() -> None:
+    lab = Lab(queue("q", 4, within="LowerPriority"))
+    lab.run("first", "q", 4, priority=10)
+    running = lab.engine.items["ns/first"].workload
+    lab.submit("second", "q", 4, priority=10)
+    lab.settle()
+    lab.engine.apply(replace(running, priority=1))
+    assert preempted(lab.cycle()) == {"first": "InClusterQueue"}
