@@ -160,12 +160,11 @@ def _done(service: Service, todo: Submission, count: int, outcome: Outcome) -> b
             outcome.ends = {job["metadata"]["name"]: "ended" if _ended(job) else "waits" for job in listed}
             return False
         outcome.ends = {job["metadata"]["name"]: _end(job) for job in listed}
-        held = service.ask("GET", _WORKLOADS).json()["items"]
+        held = [each for each in service.ask("GET", _WORKLOADS).json()["items"] if not _finished(each)]
     except (Closed, OSError):
         return False
-    waiting = {each["metadata"]["ownerReferences"][0]["name"]: _waits(each) for each in held if not _finished(each)}
-    outcome.ends |= {name: f"waits: {why}" for name, why in waiting.items()}
-    return todo.left == 0 and all(why for why in waiting.values())
+    # Of several that can never be admitted for the same reason, one is told.
+    return todo.left == 0 and len(held) == sum(map(_hopeless, listed)) and (not held or any(map(_waits, held)))
 
 
 def _ended(job: Any) -> bool:
