@@ -88,6 +88,7 @@ class KueueCore(Controller):
         self._workloads.subscribe(self.counts.changed)
         self._local_queues.subscribe(self.counts.local_queue_changed)
         self._cluster_queues.subscribe(self.counts.cluster_queue_changed)
+        of(COHORTS).subscribe(self.counts.cohort_changed)
         self._workloads.add_index("queue", _queue_of)
         self._workloads.add_index("class", _class_of)
         # Their statuses change with every workload; that must not bring every other workload up again.

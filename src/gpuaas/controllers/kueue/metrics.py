@@ -34,6 +34,7 @@ class KueueCounts:
         self._configured = configured
         self._clock = clock
         self._local_queue = local_queue
+        self._cohorts: set[str] = set()
 
     # Cycles.
 
@@ -87,6 +88,7 @@ class KueueCounts:
             self._observe("admission_checks_wait_time_seconds", obj, waited, _class(obj))
         queue = self._engine.forest.queues.get(_queue(obj))
         for cohort in queue.ancestors() if queue is not None else ():
+            self._cohorts.add(cohort.name)
             self.series.count("kueue_cohort_subtree_admitted_workloads_total", cohort.name, _class(obj))
 
     def _ready(self, obj: Object, conditions: Conditions) -> None:
@@ -120,6 +122,16 @@ class KueueCounts:
             name = old["metadata"]["name"]
             self.series.forget(cluster_queue=name)
             self.series.forget(preempting_cluster_queue=name)
+        self.cohort_changed(old, new)
+
+    def cohort_changed(self, old: Object | None, new: Object | None) -> None:
+        """A cohort is there while an object or a queue names it; with the last one its counts go."""
+        if (old or {}).get("spec") == (new or {}).get("spec"):
+            return
+        there = {cohort.name for tree in self._engine.forest.trees() for cohort in tree.cohorts}
+        for name in self._cohorts - there:
+            self.series.forget(cohort=name)
+        self._cohorts &= there
 
     def local_queue_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None and old is not None:

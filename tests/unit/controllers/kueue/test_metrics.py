@@ -347,3 +347,18 @@ async def test_jobs_and_pods_are_counted_from_their_making_to_their_start() -> N
             assert world.value(f'kueue_workload_creation_latency_seconds_count{{job_kind="{kind}"}}') == 1
         where = 'name="kueue.x-k8s.io/admission",cluster_queue="research",is_group="false"'
         assert world.value(f"kueue_pod_scheduling_gate_removal_seconds_count{{{where}}}") == 1
+
+
+@scenario
+async def test_a_cohorts_counts_go_with_the_last_that_names_it() -> None:
+    admitted = 'kueue_cohort_subtree_admitted_workloads_total{cohort="all",priority_class=""}'
+    async with house() as world:
+        world.on.cluster.put(COHORTS, {"metadata": {"name": "all"}, "spec": {}})
+        workload(world.on, "first", 1)
+        await world.on.settle()
+        queue(world.on, "research", 4, cohortName="other")
+        await world.on.settle()
+        assert world.value(admitted) == 1, "its object is still there"
+        world.on.cluster.remove(COHORTS, "all")
+        await world.on.settle()
+        assert world.value(admitted) is None
