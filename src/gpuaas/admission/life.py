@@ -74,7 +74,11 @@ def status_with(workload: View, life: Life, admission: Object | None = None) -> 
         _set(status, "admissionChecks", [_check_object(each, found.get(each.name)) for each in life.checks])
     if (life.requeue_count, life.requeue_at) != (before.requeue_count, before.requeue_at):
         _set(status, "requeueState", _requeue_state(life))
-    if life.executed != before.executed:
+    if _is_on(before.admitted) and not _is_on(life.admitted):
+        status["accumulatedPastExecutionTimeSeconds"] = (
+            life.executed // 1000
+        )  # a round that ended counts, however short
+    elif life.executed != before.executed:
         _set(status, "accumulatedPastExecutionTimeSeconds", life.executed // 1000)
     if life.evictions != before.evictions:
         status["schedulingStats"] = {**(status.get("schedulingStats") or {}), "evictions": _stats(life)}
@@ -119,6 +123,10 @@ def _flag(condition: View | None) -> Flag | None:
         return None
     since = _millis(condition.get("lastTransitionTime")) or 0
     return Flag(condition.get("status") == "True", condition.get("reason", ""), condition.get("message", ""), since)
+
+
+def _is_on(flag: Flag | None) -> bool:
+    return flag is not None and flag.status
 
 
 def _condition(kind: str, flag: Flag, before: View | None, generation: int) -> Object:
