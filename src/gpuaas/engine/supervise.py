@@ -109,8 +109,10 @@ def _activity(life: Life, _: Surroundings, now: Millis) -> Step | None:
                 flag = Flag(True, "Reactivated", "The workload was reactivated", now)
                 return Step(replace(life, requeued=flag))
             case "PodsReadyTimeout" | "AdmissionCheck":
+                if life.requeue_at is not None and life.requeue_at > now:
+                    return Step(life, again_at=life.requeue_at)
                 flag = Flag(True, "BackoffFinished", "The workload backoff was finished", now)
-                return Step(replace(life, requeued=flag))
+                return Step(replace(life, requeued=flag, requeue_at=None))
     return None
 
 

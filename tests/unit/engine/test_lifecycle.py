@@ -233,3 +233,12 @@ def test_a_gate_is_named_until_it_is_lifted_and_then_quota_is_waited_for() -> No
     lifted = step(gated.life, 2)
     assert lifted.life.reserved == Flag(False, "Pending", "AdmissionGatedBy cleared, waiting for quota reservation", 2)
     assert lifted.event == "AdmissionGateCleared"
+
+
+def test_a_back_off_ends_at_its_time_even_before_the_quota_is_given_back() -> None:
+    gone = evict(admitted(), "PodsReadyTimeout", "too slow", 0)
+    gone = replace(gone, requeued=Flag(False, "PodsReadyTimeout", "too slow", 0), requeue_count=2, requeue_at=MINUTE)
+    assert step(gone, SECOND) == Step(gone, again_at=MINUTE)
+    over = step(gone, MINUTE).life
+    assert over.requeued is not None
+    assert (over.requeued.reason, over.requeue_at, over.requeue_count) == ("BackoffFinished", None, 2)
