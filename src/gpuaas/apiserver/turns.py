@@ -57,6 +57,11 @@ class Turns:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def quiet(self) -> bool:
+        """No request is under way."""
+        return not self._requests
+
     def began(self) -> None:
         self._requests += 1
 

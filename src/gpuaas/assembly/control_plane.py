@@ -5,7 +5,6 @@ requests, end the watches, stop the controllers, flush and close the stores, let
 """
 
 import asyncio
-import gc
 import importlib
 import logging
 import os
@@ -19,7 +18,7 @@ import gpuaas
 from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.apiserver.http import Listener, listen
 from gpuaas.apiserver.server import Server
-from gpuaas.assembly import allocator
+from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home, Running
@@ -116,6 +115,10 @@ class ControlPlane:
         self._stack.callback(self.home.withdraw)
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
+        collecting = asyncio.create_task(
+            collector.collect_when_quiet(self.clock, lambda: self.server.turns.quiet), name="collector"
+        )
+        self._stack.push_async_callback(_cancelled, collecting)
 
     async def _furnish_machine(self, parts: ClusterParts) -> None:
         """Whoever is told that it is ready finds a queue; only the first start pays for it."""
@@ -142,10 +145,7 @@ class ControlPlane:
             self._crews.append(
                 await crew.run_crew(parts, self.trust, self.clock, self.settings.fleet, here, self.server.turns.take)
             )
-        # What start-up made lives as long as we do: looking at it again and again costs and finds nothing.
-        gc.freeze()
-        gc.enable()
-        gc.set_threshold(50_000, 20, 50)
+        collector.begin()
         allocator.configure()
         allocator.trim()
 

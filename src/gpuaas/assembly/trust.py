@@ -1,7 +1,11 @@
 """What the control plane is trusted by and trusts: its CA, its serving certificate, its people, its signing key."""
 
+import os
 import socket
 import ssl
+import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from gpuaas.apiserver.security.certs import Authority, serving_names
@@ -17,6 +21,9 @@ ADMIN = "admin"
 
 class Trust:
     def __init__(self, folder: Path, users: Path, clock: Clock) -> None:
+        if not (folder / "serving.json").exists():
+            # What makes certificates is 14 MB that nobody needs afterwards, so it is left to a child.
+            _beside(lambda: Authority(folder, clock.now()).serving(serving_names(socket.gethostname())))
         self.authority = Authority(folder, clock.now())
         self.authority_pem = self.authority.certificate.decode()
         self.users = Users(users, clock)
@@ -46,3 +53,17 @@ class Trust:
             return token
         self.users.remove(ADMIN)
         return self.users.add(ADMIN, ids, groups=(MASTERS,))[1]
+
+
+def _beside(work: Callable[[], object]) -> None:
+    """Does it in a child process where that is safe; whatever is missing after it is made here, with words if it fails."""
+    if sys.platform != "linux" or threading.active_count() > 1 or "cryptography" in sys.modules:
+        return
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        work()
+    finally:
+        os._exit(0)  # nothing of the parent's is this one's to clean up
