@@ -17,7 +17,7 @@ from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import WARNING
-from gpuaas.runtime.informer import Handler
+from gpuaas.runtime.informer import Handler, Informer
 from gpuaas.runtime.metadata import finalizers_of, is_deleting, key_of, owners_of, uid_of
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -113,6 +113,7 @@ class GarbageCollector(Controller):
         super().__init__(deps)
         self._discovery = deps.discovery
         self._handlers: dict[Resource, Handler] = {}
+        self._views: dict[Resource, Informer] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
         self._dependents: defaultdict[str, set[Item]] = defaultdict(set)
         self._absent: OrderedDict[str, None] = OrderedDict()
@@ -152,6 +153,7 @@ class GarbageCollector(Controller):
             if one.allows("delete", "list", "watch") and (one.resource.group, one.resource.plural) not in IGNORED
         }
         for resource in self._handlers.keys() - wanted:
+            del self._views[resource]
             await self.informers.release(resource, self._handlers.pop(resource))
         for resource in wanted - self._handlers.keys():
             self._watch(resource)
@@ -161,16 +163,16 @@ class GarbageCollector(Controller):
             self._observe(resource, old, new)
 
         self._handlers[resource] = changed
-        self.informers.of(resource).subscribe(changed)
+        view = self._views[resource] = self.informers.outline(resource)
+        view.subscribe(changed)
 
     async def _all_synced(self) -> None:
-        for resource in list(self._handlers):
-            await self.informers.of(resource).synced()
+        for view in list(self._views.values()):
+            await view.synced()
 
     def _view(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        if resource not in self._handlers:
-            return None
-        return self.informers.of(resource).get(namespace if resource.namespaced else "", name)
+        view = self._views.get(resource)
+        return view.get(namespace if resource.namespaced else "", name) if view is not None else None
 
     # What the news means
 
@@ -321,7 +323,7 @@ class GarbageCollector(Controller):
         """The owner exists, but in another namespace: say so, because the object is about to be deleted for it."""
         if not resource.namespaced or resource not in self._handlers:
             return
-        if any(uid_of(one) == reference["uid"] for one in self.informers.of(resource).all()):
+        if any(uid_of(one) == reference["uid"] for one in self._views[resource].all()):
             owner = (
                 f"[{reference['apiVersion']}/{reference['kind']}, namespace: {item.namespace}, "
                 f"name: {reference['name']}, uid: {reference['uid']}]"

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gpuaas.base.errors import AlreadyExists, ApiError
+from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
+from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, NAMESPACES
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import Key, annotations_of, is_deleting
@@ -26,15 +27,23 @@ class RootCaController(Controller):
         self._root_ca = deps.root_ca
         self._namespaces = self.follow(deps.informers.of(NAMESPACES))
         self._config_maps = self.follow(
-            deps.informers.of(CONFIG_MAPS),
+            deps.informers.outline(CONFIG_MAPS),  # there may be many, and one in each namespace is looked into
             lambda obj: (Key("", obj["metadata"]["namespace"]),) if obj["metadata"]["name"] == NAME else (),
         )
+
+    async def _published(self, namespace: str) -> Object | None:
+        if self._config_maps.get(namespace, NAME) is None:
+            return None
+        try:
+            return await self.client.get(CONFIG_MAPS, NAME, namespace)
+        except NotFound:
+            return None
 
     async def reconcile(self, key: Key) -> Requeue | None:
         namespace = self._namespaces.get("", key.name)
         if not self._root_ca or namespace is None or is_deleting(namespace):
             return None
-        known = self._config_maps.get(key.name, NAME)
+        known = await self._published(key.name)
         if known is not None and is_right(known, self._root_ca):
             return None
         data = {"ca.crt": self._root_ca}

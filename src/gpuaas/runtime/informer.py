@@ -29,8 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class Informer:
-    def __init__(self, client: Client, resource: Resource, clock: Clock) -> None:
+    def __init__(self, client: Client, resource: Resource, clock: Clock, *, outline: bool = False) -> None:
+        """`outline`: of each object only its metadata is kept, without who owns which field."""
         self.resource = resource
+        self._outline = outline
         self._client = client
         self._clock = clock
         self._objects: dict[Key, Object] = {}
@@ -76,6 +78,9 @@ class Informer:
 
     def unsubscribe(self, handler: Handler) -> None:
         self._handlers.remove(handler)
+
+    def hears(self, handler: Handler) -> bool:
+        return handler in self._handlers
 
     @property
     def has_listeners(self) -> bool:
@@ -146,7 +151,7 @@ class Informer:
         while True:
             page = await self._client.list(self.resource, continue_=more)
             for item in page.items:
-                found[key_of(item)] = item
+                found[key_of(item)] = self._kept(item)
             more = page.continue_
             if not more:
                 break
@@ -164,10 +169,16 @@ class Informer:
             async for kind, obj in stream:
                 match kind:
                     case "ADDED" | "MODIFIED":
-                        self._put(key_of(obj), obj)
+                        self._put(key_of(obj), self._kept(obj))
                     case "DELETED":
                         self._put(key_of(obj), None)
                 self._reached(obj["metadata"].get("resourceVersion", ""))
+
+    def _kept(self, obj: Object) -> Object:
+        if not self._outline:
+            return obj
+        metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+        return {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": metadata}
 
     def _stop(self) -> None:
         self._stopped = True
@@ -243,13 +254,15 @@ class Informer:
 
 
 class Informers:
-    """The informers of one cluster, one for each resource, shared by everyone who asks."""
+    """The informers of one cluster, shared by everyone who asks: one for each resource, and an outline of those that
+    somebody follows and nobody needs whole."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._informers: dict[Resource, Informer] = {}
-        self._tasks: dict[Resource, asyncio.Task[None]] = {}
+        self._outlines: dict[Resource, Informer] = {}
+        self._tasks: dict[Informer, asyncio.Task[None]] = {}
         self._started = False
 
     def of(self, resource: Resource) -> Informer:
@@ -261,30 +274,43 @@ class Informers:
                 self._launch(informer)
         return informer
 
+    def outline(self, resource: Resource) -> Informer:
+        """The same for who looks at nothing but metadata: a view of its own where there is none of whole objects."""
+        informer = self._informers.get(resource) or self._outlines.get(resource)
+        if informer is None:
+            informer = self._outlines[resource] = Informer(self._client, resource, self._clock, outline=True)
+            if self._started:
+                self._launch(informer)
+        return informer
+
     def known(self, resource: Resource) -> Informer | None:
         """The informer if somebody uses one and it runs."""
-        return self._informers.get(resource) if self._started else None
+        return (self._informers.get(resource) or self._outlines.get(resource)) if self._started else None
 
     def start(self) -> None:
         self._started = True
-        for informer in list(self._informers.values()):
-            if informer.resource not in self._tasks:
+        for informer in self._all():
+            if informer not in self._tasks:
                 self._launch(informer)
 
     async def synced(self) -> None:
-        for informer in list(self._informers.values()):
+        for informer in self._all():
             await informer.synced()
 
     async def release(self, resource: Resource, handler: Handler) -> None:
         """The handler is done with the resource; what nobody listens to any more is not followed any longer."""
-        informer = self._informers[resource]
-        informer.unsubscribe(handler)
-        if informer.has_listeners:
+        for informers in (self._informers, self._outlines):
+            informer = informers.get(resource)
+            if informer is None or not informer.hears(handler):
+                continue
+            informer.unsubscribe(handler)
+            if informer.has_listeners:
+                return
+            del informers[resource]
+            task = self._tasks.pop(informer, None)
+            if task is not None:
+                await _cancelled([task])
             return
-        del self._informers[resource]
-        task = self._tasks.pop(resource, None)
-        if task is not None:
-            await _cancelled([task])
 
     async def stop(self) -> None:
         self._started = False
@@ -292,9 +318,12 @@ class Informers:
         self._tasks.clear()
         await _cancelled(tasks)
 
+    def _all(self) -> list[Informer]:
+        return [*self._informers.values(), *self._outlines.values()]
+
     def _launch(self, informer: Informer) -> None:
         task = asyncio.get_running_loop().create_task(informer.run(), name=f"informer {informer.resource}")
-        self._tasks[informer.resource] = task
+        self._tasks[informer] = task
 
 
 async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:

@@ -51,7 +51,7 @@ class Store:
         *,
         clock: Clock,
         fsync: bool = True,
-        decoded_bytes: int = 16 << 20,
+        decoded_bytes: int = 8 << 20,
         window_events: int = 10_000,
         window_bytes: int = 16 << 20,
     ) -> "Store":

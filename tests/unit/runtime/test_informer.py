@@ -186,3 +186,57 @@ async def test_waiting_writers_are_released_when_the_view_stops() -> None:
     await _turns()
     await informers.stop()
     await asyncio.gather(*waiters)
+
+
+@scenario
+async def test_an_outline_keeps_metadata_and_tells_the_same_news() -> None:
+    cluster = FakeCluster()
+    cluster.put(CONFIG_MAPS, config_map("a", data={"x": "1"}))
+    informers = Informers(cluster, cluster.clock)
+    seen = _Seen()
+    view = informers.outline(CONFIG_MAPS)
+    view.subscribe(seen)
+    informers.start()
+    await view.synced()
+    cluster.put(CONFIG_MAPS, config_map("b", data={"x": "2"}))
+    cluster.put(CONFIG_MAPS, config_map("a", data={"x": "3"}))
+    await _turns()
+    client = ReadYourWrites(cluster, informers)
+    await client.delete(CONFIG_MAPS, "b", "default")  # whoever writes waits for outlines too
+    assert seen.news == ["+a", "+b", "~a", "-b"]
+    assert [sorted(obj) for obj in view.all()] == [["apiVersion", "kind", "metadata"]]
+    assert all("managedFields" not in obj["metadata"] for obj in view.all())
+    await informers.stop()
+
+
+@scenario
+async def test_who_needs_whole_objects_gets_them_whoever_came_first() -> None:
+    cluster = FakeCluster()
+    cluster.put(CONFIG_MAPS, config_map("a", data={"x": "1"}))
+    cluster.put(PODS, pod("p"))
+    informers = Informers(cluster, cluster.clock)
+    whole = informers.of(PODS)
+    assert informers.outline(PODS) is whole, "one view is enough where it has everything"
+    outline = informers.outline(CONFIG_MAPS)
+    informers.start()
+    late = informers.of(CONFIG_MAPS)
+    await informers.synced()
+    assert late is not outline
+    assert [obj["data"] for obj in late.all()] == [{"x": "1"}]
+    assert informers.outline(CONFIG_MAPS) is late
+    await informers.stop()
+
+
+@scenario
+async def test_a_view_nobody_listens_to_any_more_is_given_up() -> None:
+    cluster = FakeCluster()
+    informers = Informers(cluster, cluster.clock)
+    seen, other = _Seen(), _Seen()
+    informers.outline(CONFIG_MAPS).subscribe(seen)
+    informers.of(PODS).subscribe(other)
+    informers.start()
+    await informers.synced()
+    await informers.release(CONFIG_MAPS, seen)
+    assert informers.known(CONFIG_MAPS) is None
+    assert informers.known(PODS) is not None
+    await informers.stop()
