@@ -8,6 +8,7 @@ from state to state (kwok's stages) is read from kwok's own module.
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import time
 from collections.abc import Iterator
@@ -96,6 +97,24 @@ def _stages() -> Iterator[dict[str, Any]]:
     completion["spec"]["selector"]["matchExpressions"] = [*stated, {"key": path, "operator": "Exists"}]
     completion["spec"]["delay"] = {"durationFrom": {"expressionFrom": f'{path} + "s"'}}
     yield completion
+    yield _ending(completion)
+
+
+def _ending(completion: dict[str, Any]) -> dict[str, Any]:
+    """A kubelet says how a pod that is told to go has ended; Kueue waits for that word before it lets its pods go."""
+    ending: dict[str, Any] = copy.deepcopy(completion)
+    ending["metadata"]["name"] = "pod-end"
+    ending["spec"].pop("delay")
+    ending["spec"]["weight"] = 1  # before it is deleted, which has none
+    ending["spec"]["selector"]["matchExpressions"] = [
+        {"key": ".metadata.deletionTimestamp", "operator": "Exists"},
+        {"key": ".metadata.finalizers.[]", "operator": "In", "values": ["kueue.x-k8s.io/managed"]},
+        {"key": ".status.phase", "operator": "In", "values": ["Running"]},
+    ]
+    status = ending["spec"]["next"]["statusTemplate"]
+    status = status.replace("exitCode: 0", "exitCode: 137").replace("reason: Completed", "reason: Error")
+    ending["spec"]["next"]["statusTemplate"] = status.replace("phase: Succeeded", "phase: Failed")
+    return ending
 
 
 def _document(file: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ KUBERNETES = "v1.36.3"
 OLDEST_KUBECTL = "v1.30.14"
 KUEUE = "v0.19.2"
 KWOK = "v0.8.0"
-KUBERAY = "v1.4.2"
+KUBERAY = "v1.6.2"  # the one Kueue is made with
 MODULES = Path(__file__).parent / "modules"
 
 

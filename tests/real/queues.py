@@ -30,7 +30,8 @@ LOOK = (
     # Nobody starts containers on kwok's nodes, so nobody tells of it; among equal nodes the scheduler takes any.
     f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT} | grep -v '  kubelet  ' | sed 's/ to .*-[01]$/ to a node/; s/ was [0-9]*s/ was <age>/' | sort -u",
 )
-# How often an object was written, how many seconds something took and in which order conditions came is everybody's own.
+# How often an object was written, how many seconds something took, in which order conditions and owners came: all of
+# that is a matter of moments.
 TIDY = """#!/usr/bin/env python3
 import json, sys
 
@@ -42,6 +43,8 @@ def tidy(value):
     made = {name: tidy(each) for name, each in value.items() if name not in ("resourceVersion", "managedFields")}
     if isinstance(made.get("conditions"), list):
         made["conditions"].sort(key=lambda each: each["type"])
+    if isinstance(made.get("ownerReferences"), list):
+        made["ownerReferences"].sort(key=lambda each: each["name"])
     if "accumulatedPastExecutionTimeSeconds" in made:
         made["accumulatedPastExecutionTimeSeconds"] = "<seconds>"
     return made
@@ -55,7 +58,8 @@ CLEANING = (
 
 
 def load() -> list[script.Case]:
-    return [replace(case, lines=_lines(case), files=case.files | {"tidy": TIDY}) for case in script.load(FOLDER)]
+    tools = {"tidy": TIDY}
+    return [replace(case, lines=_lines(case), files=case.files | tools, strict=True) for case in script.load(FOLDER)]
 
 
 def _lines(case: script.Case) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ its kubeconfig and is `$NS`. Lines may begin with a word of ours:
     @settle             let the controllers finish
     @settled            from here on, let them finish before each step
     @sorted COMMAND     compare its lines in sorted order (what has no promised order)
+    @refused COMMAND    in a strict case, the only commands that may fail
 
 What the outputs mean is `judge`'s business.
 """
@@ -33,6 +34,7 @@ FOLDER = Path(__file__).parent / "scripts"
 COMMAND_SECONDS = 40
 UNTIL_SECONDS = 30.0
 QUIET_SECONDS = 0.7
+PIPES = {False: (), True: ("-o", "pipefail")}
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Case:
     sentence: str
     lines: tuple[str, ...]
     files: dict[str, str]
+    strict: bool = False  # a command that fails is a difference, even if it fails on both sides
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,14 @@ class _Runner:
                 return self._stop(rest)
             case "@sorted":
                 return self._compared(line, self._shell(rest), in_order=False)
+            case "@refused":
+                return self._compared(line, self._shell(rest))
             case _:
-                return self._compared(line, self._shell(line))
+                done = self._shell(line)
+                outcome = self._compared(line, done)
+                if self.case.strict and done.returncode:
+                    outcome.parts["failed"] = f"on the {self.side.name} side"
+                return outcome
 
     def end(self) -> None:
         for _command, process in self.background.values():
@@ -157,7 +166,7 @@ class _Runner:
     def _shell(self, command: str) -> subprocess.CompletedProcess[bytes]:
         # `timeout` ends the whole pipeline, and 124 is then an exit code to compare like any other.
         return subprocess.run(
-            ["timeout", "--kill-after=1", str(COMMAND_SECONDS), "bash", "-c", command],
+            ["timeout", "--kill-after=1", str(COMMAND_SECONDS), "bash", *PIPES[self.case.strict], "-c", command],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,

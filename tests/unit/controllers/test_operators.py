@@ -137,6 +137,17 @@ async def test_a_suspended_ray_cluster_is_ready_until_its_pods_have_gone_and_com
         assert not holds(on, RAY_CLUSTERS, "ray", "RayClusterSuspended")
 
 
+@scenario
+async def test_a_ray_cluster_that_begins_suspended_has_its_service_and_says_so() -> None:
+    async with world(RayClusterController) as on:
+        on.cluster.put(RAY_CLUSTERS, named("ray", {**ray_spec(), "suspend": True}))
+        await on.advance(5)
+        assert (names(on, PODS), names(on, SERVICES)) == ([], ["ray-head-svc"])
+        said = "Normal DeletedPod raycluster/ray Deleted Pods for RayCluster default/ray due to suspension"
+        assert on.cluster.events().count(said) == 1
+        assert status(on, RAY_CLUSTERS, "ray")["state"] == "suspended"
+
+
 @pytest.mark.parametrize(("replicas", "expected"), [(0, 0), (4, 4), (9, 4)], ids=["fewer", "more", "above the most"])
 @scenario
 async def test_worker_groups_grow_and_shrink(replicas: int, expected: int) -> None:

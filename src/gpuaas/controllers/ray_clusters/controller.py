@@ -51,10 +51,10 @@ class RayClusterController(Controller):
             return None
         failure: ApiError | None = None
         try:
+            await self._make_service(cluster)  # suspended or not
             if is_suspending(cluster):
                 await self._remove_all(cluster)
             elif not is_suspended(cluster) and not cluster["spec"].get("suspend"):
-                await self._make_service(cluster)
                 await self._make_head(cluster)
                 for group in groups_of(cluster):
                     await self._size_group(cluster, group)
@@ -72,9 +72,8 @@ class RayClusterController(Controller):
         return None
 
     async def _remove_all(self, cluster: Object) -> None:
+        """Told even where there were none: that is how people see that it was suspended from the start."""
         pods = [pod for pod in self._pods.owned_by(uid_of(cluster)) if not is_deleting(pod)]
-        if not pods:
-            return
         await asyncio.gather(*map(self._delete, pods))
         self._event(cluster, NORMAL, "DeletedPod", f"Deleted Pods for RayCluster {key_of(cluster)} due to suspension")
 
