@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Ask the server, change nothing.")
 @on_a_cluster("json")
 def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
-    """Make the cluster be as the manifests say."""
-    objects = [obj for name in files for obj in read_manifests(name)]
+    """Make the cluster be as the manifests say; what another server noted in them is left out."""
+    objects = [wished(obj) for name in files for obj in read_manifests(name)]
     if not objects:
         raise click.ClickException("there is no object in what was given")
 
@@ -57,6 +57,15 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
     made = target.work(act)
     if target.output == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": made})
+
+
+def wished(obj: "Object") -> "Object":
+    """Without what only the server an object was read from could know, so that it can be taken to another one."""
+    metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _SERVERS_OWN}
+    return {key: value for key, value in obj.items() if key != "status"} | {"metadata": metadata}
+
+
+_SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
 @click.command()
