@@ -3,6 +3,9 @@
 `History.read` may be called again and again while the server is down or up: it takes what was added. `Rules` is told of
 every change in order and notes where quota was over-committed, a job ran twice at a time, or a node held more than it
 has. The arithmetic here is written anew, on plain objects: it must not share a mistake with the product.
+
+A workload that is being evicted does not count: Kueue gives the room of a cycle's victims away before they have left.
+Their pods count all the same, on the nodes.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class Rules:
     cohort: dict[str, str] = field(default_factory=dict)
     capacity: dict[str, int] = field(default_factory=dict)
     held: dict[str, tuple[str, int]] = field(default_factory=dict)  # workload -> queue, GPUs
-    placed: dict[str, tuple[str, str, int]] = field(default_factory=dict)  # pod -> job, node, GPUs
+    placed: dict[str, tuple[str, str, int, bool]] = field(default_factory=dict)  # pod -> job, node, GPUs, has begun
     used: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by queue, by cohort, by node
     runs: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by job
     most_held: int = 0
@@ -77,6 +80,7 @@ class Rules:
         before = self.held.pop(key, None)
         if before is not None:
             self.used[before[0]] -= before[1]
+            self.preempted += obj is not None and _condition(obj, "Preempted")
         now = _holds(obj)
         if now is None:
             return
@@ -84,7 +88,6 @@ class Rules:
         queue, gpus = now
         self.used[queue] += gpus
         self.most_held = max(self.most_held, len(self.held))
-        self.preempted += before is not None and _condition(obj, "Preempted") and before == now
         if self.used[queue] > self.limit[queue]:
             self.broken.append(f"revision {revision}: {queue} uses {self.used[queue]} of {self.limit[queue]}")
         peers = [name for name, cohort in self.cohort.items() if cohort == self.cohort[queue]]
@@ -95,16 +98,16 @@ class Rules:
     def _pod(self, revision: int, key: str, obj: Object | None) -> None:
         before = self.placed.pop(key, None)
         if before is not None:
-            job, node, gpus = before
+            job, node, gpus, running = before
             self.used[f"node {node}"] -= gpus
-            self.runs[job] -= 1
+            self.runs[job] -= running
         now = _runs(obj)
         if now is None:
             return
         self.placed[key] = now
-        job, node, gpus = now
+        job, node, gpus, running = now
         self.used[f"node {node}"] += gpus
-        self.runs[job] += 1
+        self.runs[job] += running
         if self.runs[job] > 1:
             self.broken.append(f"revision {revision}: job {job} runs {self.runs[job]} times at once")
         if self.used[f"node {node}"] > self.capacity[node]:
@@ -112,21 +115,26 @@ class Rules:
 
 
 def _holds(obj: Object | None) -> tuple[str, int] | None:
-    """The queue and the GPUs a workload holds quota for."""
-    if obj is None or not _condition(obj, "QuotaReserved") or _condition(obj, "Finished"):
+    """The queue and the GPUs a workload holds quota for, until it is asked to leave."""
+    if obj is None or not _condition(obj, "QuotaReserved") or _condition(obj, "Finished") or _condition(obj, "Evicted"):
         return None
     given = obj["status"]["admission"]
-    return given["clusterQueue"], sum(_gpus(each["resourceUsage"]) for each in given["podSetAssignments"])
+    done = {each["name"]: each["count"] for each in obj["status"].get("reclaimablePods") or ()}
+    total = sum(
+        _gpus(each["resourceUsage"]) * (each["count"] - done.get(each["name"], 0)) // each["count"]
+        for each in given["podSetAssignments"]
+    )  # pods that are done give theirs back
+    return given["clusterQueue"], total
 
 
-def _runs(obj: Object | None) -> tuple[str, str, int] | None:
-    """The job, the node and the GPUs of a pod that is on a node and has not ended."""
+def _runs(obj: Object | None) -> tuple[str, str, int, bool] | None:
+    """The job, the node and the GPUs of a pod that is on a node and has not ended; and whether it has begun."""
     node = obj["spec"].get("nodeName") if obj is not None else None
     if obj is None or not node or obj["status"].get("phase") in ("Succeeded", "Failed"):
         return None
     owner = (obj["metadata"].get("ownerReferences") or [{"uid": obj["metadata"]["uid"]}])[0]["uid"]
     gpus = sum(_gpus((each.get("resources") or {}).get("requests") or {}) for each in obj["spec"]["containers"])
-    return owner, node, gpus
+    return owner, node, gpus, obj["status"].get("phase") == "Running"
 
 
 def _condition(obj: Any, name: str) -> bool:

@@ -47,7 +47,10 @@ def test_the_judge_of_the_log_sees_what_must_not_be() -> None:
 
 
 def _holding(queue: str, gpus: int) -> Any:
-    given = {"clusterQueue": queue, "podSetAssignments": [{"resourceUsage": {GPU: str(gpus)}}]}
+    given = {
+        "clusterQueue": queue,
+        "podSetAssignments": [{"name": "main", "count": 1, "resourceUsage": {GPU: str(gpus)}}],
+    }
     return {"status": {"admission": given, "conditions": [{"type": "QuotaReserved", "status": "True"}]}}
 
 
