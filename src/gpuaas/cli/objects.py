@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @on_a_cluster("json")
 def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
     """Make the cluster be as the manifests say; what another server noted in them is left out."""
-    objects = [wished(obj) for name in files for obj in read_manifests(name)]
+    objects = in_order(wished(obj) for name in files for obj in read_manifests(name))
     if not objects:
         raise click.ClickException("there is no object in what was given")
 
@@ -57,6 +57,11 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
     made = target.work(act)
     if target.output == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": made})
+
+
+def in_order(objects: "Iterable[Object]") -> "list[Object]":
+    """Namespaces and definitions before what lies in them and is of them; otherwise as given."""
+    return sorted(objects, key=lambda obj: obj.get("kind") not in ("Namespace", "CustomResourceDefinition"))
 
 
 def wished(obj: "Object") -> "Object":

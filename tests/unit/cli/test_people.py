@@ -14,7 +14,7 @@ from gpuaas.cli.audit import how_far, remembered
 from gpuaas.cli.context import table_lines
 from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
-from gpuaas.cli.objects import read_manifests, wished
+from gpuaas.cli.objects import in_order, read_manifests, wished
 from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
@@ -189,6 +189,17 @@ def test_manifests_are_read_from_folders_lists_and_many_documents(tmp_path: Path
     (tmp_path / "kustomization.yaml").write_text("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")
     (tmp_path / "notes.txt").write_text("not a manifest")
     assert [each["kind"] for each in read_manifests(str(tmp_path))] == ["A", "B", "C"]
+
+
+def test_namespaces_are_applied_before_what_lies_in_them() -> None:
+    given = ["LocalQueue", "Namespace", "Job", "CustomResourceDefinition", "Namespace"]
+    assert [each["kind"] for each in in_order({"kind": kind} for kind in given)] == [
+        "Namespace",
+        "CustomResourceDefinition",
+        "Namespace",
+        "LocalQueue",
+        "Job",
+    ]
 
 
 def test_what_was_read_from_a_server_can_be_applied_to_another() -> None:
