@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.configuration import Configuration, Configured
+from gpuaas.admission.integrations.keys import JOB_UID
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.visibility import pending_entry
 from gpuaas.admission.workloads import Reader, gates_of
-from gpuaas.base.clock import parse_rfc3339
+from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -145,7 +146,12 @@ class KueueCore(Controller):
             return None
         finished = conditions_of(obj).get("Finished")
         if finished is not None and is_true(finished):
+            if _is_orphan(obj):
+                await self._let_go(obj)
             return await self._forget_finished(obj, finished)
+        if _is_orphan(obj):
+            await self._finish_orphan(obj)
+            return None
         if await self._sync_priority(obj):
             return None
         return await self._step(obj)
@@ -252,8 +258,22 @@ class KueueCore(Controller):
         self.recorder.event(WORKLOADS, obj, NORMAL, "Deleted", "Deleted finished workload due to elapsed retention")
         return None
 
+    async def _finish_orphan(self, obj: Object) -> None:
+        """Its job is gone and left it behind: nobody else would ever give its quota back."""
+        status = obj.get("status") or {}
+        condition = {
+            "type": "Finished",
+            "status": "True",
+            "reason": "OwnerNotFound",
+            "message": "The workload's owner no longer exists",
+            "lastTransitionTime": rfc3339(self.clock.now()),
+            "observedGeneration": obj["metadata"].get("generation", 1),
+        }
+        conditions = [each for each in status.get("conditions") or () if each["type"] != "Finished"]
+        await write_status(self.client, WORKLOADS, obj, {**status, "conditions": [*conditions, condition]})
+
     async def _let_go(self, obj: Object) -> None:
-        """A deleted workload nobody owns any more goes; while its job lives, the job's controller decides."""
+        """Takes our finalizer off a workload nobody owns; while its job lives, the job's controller decides."""
         meta = obj["metadata"]
         if FINALIZER not in (meta.get("finalizers") or ()) or meta.get("ownerReferences"):
             return
@@ -306,6 +326,12 @@ class KueueCore(Controller):
 
     def _workloads_of_class(self, found: Mapping[str, Any]) -> list[Key]:
         return [_key(obj) for obj in self._workloads.indexed("class", found["metadata"]["name"])]
+
+
+def _is_orphan(obj: Mapping[str, Any]) -> bool:
+    """Made for a job, and no longer owned by one."""
+    meta = obj["metadata"]
+    return not meta.get("ownerReferences") and bool((meta.get("labels") or {}).get(JOB_UID))
 
 
 def _way_of_reading(configuration: Configuration) -> tuple[object, ...]:

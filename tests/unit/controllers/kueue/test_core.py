@@ -440,3 +440,25 @@ async def test_who_takes_only_the_quota_away_takes_the_admission_with_it() -> No
         world.cluster.put(CLUSTER_QUEUES, cluster_queue("research", 4))
         await world.settle()
         assert is_admitted(world, "job")
+
+
+@scenario
+async def test_a_workload_its_job_left_behind_is_finished_and_gives_its_quota_back() -> None:
+    async with house(4) as world:
+        left = workload("left", 4)
+        left["metadata"] |= {"labels": {"kueue.x-k8s.io/job-uid": "1234"}, "finalizers": [FINALIZER]}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": "1234"}
+        world.cluster.put(WORKLOADS, {**left, "metadata": {**left["metadata"], "ownerReferences": [owner]}})
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("next", 4))
+        await world.settle()
+        assert not is_admitted(world, "next")
+        await world.cluster.patch(WORKLOADS, "left", {"metadata": {"ownerReferences": None}}, "team")
+        await world.settle()
+        assert condition(world, "left", "Finished") == (
+            "True",
+            "OwnerNotFound",
+            "The workload's owner no longer exists",
+        )
+        assert not world.cluster.read(WORKLOADS, "left", "team")["metadata"].get("finalizers")
+        assert is_admitted(world, "next")
