@@ -93,7 +93,7 @@ def how_far(events: list["Object"]) -> str:
 
 def remembered(workloads: list["Object"], events: list["Object"]) -> list[dict[str, Any]]:
     """What events and conditions still say."""
-    names = {each["metadata"]["uid"]: _full(each) for each in workloads}
+    names = _names_in(events) | {each["metadata"]["uid"]: _full(each) for each in workloads}
     present = {each["metadata"]["uid"]: each for each in workloads}
     rows = [*_from_events(events, present, names)]
     known = [(row["uid"], _seconds(row["at"])) for row in rows]
@@ -103,6 +103,24 @@ def remembered(workloads: list["Object"], events: list["Object"]) -> list[dict[s
             rows.append(row)
     ordered = sorted(rows, key=lambda row: _seconds(row["at"]))
     return [{name: value for name, value in row.items() if name != "uid"} for row in ordered]
+
+
+def _names_in(events: list["Object"]) -> dict[str, str]:
+    """Workloads by uid, also those that have gone: under their jobs' names, where somebody told who made them."""
+    about = [each.get("involvedObject") or {} for each in events]
+    made = {
+        event.get("message", "").removeprefix(
+            "Created Workload: "
+        ): f"{job.get('kind', '')}/{job.get('name', '')}".lower()
+        for event, job in zip(events, about, strict=True)
+        if event.get("reason") == "CreatedWorkload"
+    }
+    found = {}
+    for each in about:
+        if each.get("kind") == "Workload":
+            namespace, name = each.get("namespace", ""), each.get("name", "")
+            found[each.get("uid", "")] = f"{namespace}/{made.get(f'{namespace}/{name}', f'workload/{name}')}"
+    return found
 
 
 def _from_events(
@@ -119,8 +137,7 @@ def _from_events(
             ran = _ran(starts, at)
             workload = present.get(uid)
             lost = None if ran is None or workload is None else ran * _gpus_of(workload) / 60
-            victim = names.get(uid, f"{about.get('namespace', '')}/workload/{about.get('name', '')}")
-            yield _row(at, victim, uid, names, _rule(message), message, ran, lost)
+            yield _row(at, names[uid], uid, names, _rule(message), message, ran, lost)
 
 
 def _of(events: Iterable["Object"], uid: str, reason: str) -> Iterator["Object"]:

@@ -160,6 +160,12 @@ def event(name: str, reason: str, at: str, message: str = "") -> dict[str, Any]:
     return {"involvedObject": about, "reason": reason, "message": message, "eventTime": at}
 
 
+def made(job: str, workload: str, at: str) -> dict[str, Any]:
+    about = {"kind": "Job", "namespace": "ns", "name": job, "uid": f"uid-job-{job}"}
+    message = f"Created Workload: {workload}"
+    return {"involvedObject": about, "reason": "CreatedWorkload", "message": message, "eventTime": at}
+
+
 def test_without_a_ledger_the_conditions_tell_who_made_room_for_whom() -> None:
     said, back = preempted_condition("2026-01-01T10:00:00Z"), preempted_condition("2026-01-01T10:00:00Z", "False")
     (row,) = remembered([seen("low", said), seen("high"), seen("back", back)], [])
@@ -171,11 +177,14 @@ def test_without_a_ledger_events_tell_more_and_nothing_is_told_twice() -> None:
     events = [
         event("low", "Admitted", "2026-01-01T09:58:00.000000Z"),
         event("low", "Preempted", "2026-01-01T10:00:00.123456Z", WHY),
-        event("gone", "Preempted", "2026-01-01T09:00:00Z", WHY),
+        event("gone", "Preempted", "2026-01-01T09:00:00Z", WHY.replace("uid-high", "uid-left")),
+        event("left", "PreemptedWorkload", "2026-01-01T09:00:00Z"),
+        made("left", "ns/job-left-1", "2026-01-01T08:59:00Z"),
         event("low", "QuotaReserved", "2026-01-01T08:00:00Z"),
     ]
     first, second = remembered([seen("low", preempted_condition("2026-01-01T10:00:01Z")), seen("high")], events)
     assert (first["victim"], first["ranSeconds"], first["gpuMinutesLost"]) == ("ns/workload/job-gone-1", None, None)
+    assert first["preemptor"] == "ns/job/left", "its job has gone too, and is remembered by the event of its making"
     assert (second["victim"], second["preemptor"]) == ("ns/job/low", "ns/job/high")
     assert (second["ranSeconds"], second["gpuMinutesLost"]) == (120, 12.0), "six GPUs for two minutes"
     assert "since 2026-01-01T08:00:00Z" in how_far(events)
