@@ -21,7 +21,7 @@ SECONDS = 120  # ours take a tenth of it; the machine may be busy
                 "dev is admitted by borrowing: Admitted=True Admitted",
                 "prod preempts dev: Preempted=True ",
                 "dev waits again: Admitted=False",
-                "the ledger has it: raycluster-raycluster-dev-",
+                "the ledger has it: team-b/raycluster/raycluster-dev made room for team-a/raycluster/raycluster-prod",
                 "dev comes back by itself: Admitted=True Admitted",
             ],
         ),
