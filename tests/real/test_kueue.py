@@ -6,6 +6,7 @@ Everything but the differential cases runs with no gpuaas server anywhere.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,10 @@ import pytest
 from tests.real import differential, nodes, parts, queues, sides
 from tests.real.cluster import RealCluster, real_cluster
 from tests.real.judge import Judge, load, render
+from tests.real.kueue import apply
+from tests.real.notebooks import JSON
 
+from gpuaas.cli.run import job_for
 from gpuaas.cli.stories import tell
 from gpuaas.client.http import from_kubeconfig
 
@@ -188,6 +192,27 @@ def test_a_notebook_is_queued_as_its_stateful_set_and_still_asked_for_by_its_nam
     assert gpuaas("logs", "notebook/lab").splitlines() == list(nodes.LOG)
     gpuaas("cancel", "notebook/lab")
     gpuaas.until("no jobs wait or run", "ps")
+
+
+MANAGED = {
+    "manageJobsWithoutQueueName": True,
+    "managedJobsNamespaceSelector": {"matchLabels": {"kueue.openshift.io/managed": "true"}},
+}
+
+
+def test_kueue_can_be_told_to_hold_jobs_without_a_queue_as_ours_does(real_parts: None) -> None:
+    """The configuration that the guide names."""
+    held: dict[str, bool] = {}
+    with real_cluster(MANAGED) as made:
+        for name, labels in (("managed", {"kueue.openshift.io/managed": "true"}), ("free", {})):
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+            apply(made.side, namespace)
+            job = job_for(("x",), queue="", local=False, name="x")
+            job["metadata"].pop("labels")
+            answer = made.side.send("POST", f"/apis/batch/v1/namespaces/{name}/jobs", json.dumps(job), JSON)
+            assert answer.status == 201, answer.body
+            held[name] = answer.json()["spec"]["suspend"]
+    assert held == {"managed": True, "free": False}
 
 
 @pytest.fixture(scope="module")
