@@ -9,8 +9,12 @@ user has not changed is renewed when a newer version of us brings another.
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import gpuaas
+from gpuaas import api
 from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
@@ -27,7 +31,7 @@ from gpuaas.client.protocol import Resource as Target
 from gpuaas.machinery.schema.model import SharedSchemas
 from gpuaas.store import Entry, Event
 
-BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it
+BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it, and of the code that did
 _MARK = BUNDLED.encode()
 _TOGETHER = 8  # definitions written at once: few commits, and no heap of trees that nobody needs later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
@@ -97,20 +101,28 @@ class Definitions:
 
     async def _install_all(self) -> None:
         outdated: list[tuple[Object, Entry | None]] = []
+        stamp = _stamp()
         for ours in self._bundled.values():
             entry = self._cluster.store.latest(f"{CRD_PREFIX}/{ours.name}")
-            if entry is not None and _MARK not in entry.raw:
-                continue  # a user's own: it stays as it is
-            definition = _stamped(ours)
-            if entry is None or definition["metadata"]["annotations"][BUNDLED].encode() not in entry.raw:
-                outdated.append((definition, entry))
+            if entry is not None and (_MARK not in entry.raw or stamp.encode() in entry.raw):
+                continue  # a user's own stays as it is, and what this very code wrote need not be made to be compared
+            definition = _stamped(ours, stamp)
+            mark = definition["metadata"]["annotations"][BUNDLED]
+            if entry is not None and mark.partition(".")[0].encode() in entry.raw:
+                await self._remark(entry, mark)
             else:
-                self._digests[ours.name] = _digest(entry.obj["spec"])
+                outdated.append((definition, entry))
             if len(outdated) == _TOGETHER:
                 await asyncio.gather(*(self._write(*each) for each in outdated))
                 outdated.clear()
             await asyncio.sleep(0)  # requests come first
         await asyncio.gather(*(self._write(*each) for each in outdated))
+
+    async def _remark(self, entry: Entry, mark: str) -> None:
+        """Other code brings the same definition: what a user changed about it stays."""
+        name = entry.key.rpartition("/")[2]
+        self._digests[name] = _digest(entry.obj["spec"])
+        await self._client.patch(DEFINITIONS, name, {"metadata": {"annotations": {BUNDLED: mark}}})
 
     async def _write(self, definition: Object, entry: Entry | None) -> None:
         # What the store will hold is known beforehand, so that its own event does not look like a change.
@@ -136,8 +148,16 @@ class Definitions:
             if event.type == "DELETED":
                 self._withdraw(obj)
             else:
+                if event.previous is not None:
+                    self._notice(event.previous)
                 self._serve(obj)
                 self._follow_up(obj)
+
+    def _notice(self, entry: Entry) -> None:
+        """One of ours that was in place when we started is looked at now that it changes."""
+        name = entry.key.rpartition("/")[2]
+        if name in self._bundled and name not in self._digests:
+            self._digests[name] = _digest(entry.obj["spec"])
 
     def _serve(self, definition: Mapping[str, Any]) -> None:
         spec = definition["spec"]
@@ -223,9 +243,20 @@ class Definitions:
             watch.close()
 
 
-def _stamped(ours: Bundled) -> Object:
+@cache
+def _stamp() -> str:
+    """Of the code that makes the definitions: another version of it, or a changed file, gives another."""
+    digest = hashlib.sha256(gpuaas.__version__.encode())
+    for path in sorted(Path(api.__path__[0]).rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}".encode())
+    return digest.hexdigest()[:16]
+
+
+def _stamped(ours: Bundled, stamp: str) -> Object:
     definition = ours.definition()
-    annotations = {**(definition["metadata"].get("annotations") or {}), BUNDLED: _digest(definition["spec"])}
+    mark = f"{_digest(definition['spec'])}.{stamp}"
+    annotations = {**(definition["metadata"].get("annotations") or {}), BUNDLED: mark}
     return {**definition, "metadata": {**definition["metadata"], "annotations": annotations}}
 
 

@@ -7,6 +7,8 @@ as a user of its own who may do everything, so that controllers cannot do what a
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from gpuaas.apiserver import delete, read, write
 from gpuaas.apiserver.catalogue import Resource as Stored
 from gpuaas.apiserver.cluster import Cluster
@@ -25,6 +27,13 @@ _FORMS = {
     PatchKind.STRATEGIC: "strategic",
     PatchKind.APPLY: "apply",
 }
+
+
+class _Outline(msgspec.Struct):
+    metadata: Object
+
+
+_outline = msgspec.json.Decoder(_Outline).decode
 
 
 class LocalClient:
@@ -63,13 +72,19 @@ class LocalClient:
         limit: int = 0,
         continue_: str = "",
         resource_version: str = "",
+        outline: bool = False,
     ) -> Listing:
         op = self._op(
             "list", resource, namespace, labelSelector=labels, fieldSelector=fields, limit=str(limit or ""),
             resourceVersion=resource_version, **{"continue": continue_},
         )  # fmt: skip
         entries, metadata = read.page(op)
-        items = [op.resource.from_hub(entry.obj, op.version) for entry in entries]
+        if outline:
+            kind, version = op.kind.kind, op.kind.api_version
+            heads = (_outline(entry.raw) for entry in entries)  # nothing else is decoded, and nothing is kept
+            items = [{"kind": kind, "apiVersion": version, "metadata": head.metadata} for head in heads]
+        else:
+            items = [op.resource.from_hub(entry.obj, op.version) for entry in entries]
         return Listing(items, metadata["resourceVersion"], metadata.get("continue", ""))
 
     async def watch(

@@ -21,6 +21,7 @@ from gpuaas.client.kubeconfig import Access, load
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
 
 JSON = "application/json"
+_OUTLINES = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 Query = Mapping[str, str | int | bool | None]
@@ -62,6 +63,7 @@ class HttpClient:
         limit: int = 0,
         continue_: str = "",
         resource_version: str = "",
+        outline: bool = False,
     ) -> Listing:
         query: Query = {
             "labelSelector": labels,
@@ -70,9 +72,11 @@ class HttpClient:
             "continue": continue_,
             "resourceVersion": resource_version,
         }
-        answer = await self._json("GET", _path(resource, namespace), query)
-        kind = answer.get("kind", "").removesuffix("List") or resource.kind
-        items = [{"kind": kind, "apiVersion": resource.api_version, **item} for item in answer.get("items") or ()]
+        accept = _OUTLINES if outline else JSON
+        answer = await self._json("GET", _path(resource, namespace), query, accept=accept)
+        kind = resource.kind if outline else answer.get("kind", "").removesuffix("List") or resource.kind
+        head = {"kind": kind, "apiVersion": resource.api_version}
+        items = [{**item, **head} if outline else {**head, **item} for item in answer.get("items") or ()]
         metadata = answer.get("metadata") or {}
         return Listing(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
 
@@ -228,10 +232,17 @@ class HttpClient:
     # Inside
 
     async def _json(
-        self, method: str, path: str, query: Query | None = None, body: Any = None, *, content_type: str = JSON
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        body: Any = None,
+        *,
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Object:
         encoded = b"" if body is None else msgspec.json.encode(body)
-        response = await self._send(method, path, query or {}, encoded, content_type=content_type)
+        response = await self._send(method, path, query or {}, encoded, accept=accept, content_type=content_type)
         answer: Object = msgspec.json.decode(await response.read())
         return answer
 

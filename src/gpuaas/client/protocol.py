@@ -98,7 +98,10 @@ class Client(Protocol):
         limit: int = 0,
         continue_: str = "",
         resource_version: str = "",
-    ) -> Listing: ...
+        outline: bool = False,
+    ) -> Listing:
+        """`outline`: whoever asks looks at nothing but metadata, and the answer may leave the rest out."""
+        ...
 
     def watch(
         self,

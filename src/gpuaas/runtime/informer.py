@@ -149,7 +149,7 @@ class Informer:
         found: dict[Key, Object] = {}
         more = ""
         while True:
-            page = await self._client.list(self.resource, continue_=more)
+            page = await self._client.list(self.resource, continue_=more, outline=self._outline)
             for item in page.items:
                 found[key_of(item)] = self._kept(item)
             more = page.continue_

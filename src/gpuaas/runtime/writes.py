@@ -38,6 +38,7 @@ class ReadYourWrites:
         limit: int = 0,
         continue_: str = "",
         resource_version: str = "",
+        outline: bool = False,
     ) -> Listing:
         return await self._client.list(
             resource,
@@ -47,6 +48,7 @@ class ReadYourWrites:
             limit=limit,
             continue_=continue_,
             resource_version=resource_version,
+            outline=outline,
         )
 
     def watch(

@@ -104,13 +104,20 @@ class DecodedCache:
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
         self._bytes = 0
-        self._entries: OrderedDict[Entry, None] = OrderedDict()
+        self._entries: OrderedDict[Entry, int] = OrderedDict()  # and the period in which it was decoded
+        self._period = 0
 
     def keep(self, entry: Entry) -> None:
-        self._entries[entry] = None
+        self._entries[entry] = self._period
         self._bytes += len(entry.raw)
         while self._bytes > self._limit:
             self.release(next(iter(self._entries)))
+
+    def begin_period(self) -> None:
+        """Drops what was decoded before the period that ends now: whoever still needs it has it decoded again."""
+        while self._entries and self._entries[oldest := next(iter(self._entries))] < self._period:
+            self.release(oldest)
+        self._period += 1
 
     def release(self, entry: Entry) -> None:
         """Drops a decoded form, also before its time: hardly anybody asks again for a version that was replaced."""

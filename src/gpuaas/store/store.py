@@ -160,6 +160,7 @@ class Store:
 
     async def maintain(self, now: float | None = None) -> None:
         """To be called every half minute or so: forget old history and keep the file small."""
+        self._decoded.begin_period()
         moment = self._clock.monotonic() if now is None else now
         end = self._retention.target(moment, self.revision, self.compacted)
         if end > self.compacted:

@@ -177,6 +177,7 @@ class FakeCluster:
         limit: int = 0,
         continue_: str = "",
         resource_version: str = "",
+        outline: bool = False,
     ) -> Listing:
         await self._arrive("list", resource)
         selects = _selector(labels, fields)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from gpuaas.apiserver import definitions
 
 from .conftest import JSON_PATCH, MERGE, Api
 
@@ -168,3 +171,57 @@ def test_the_kinds_we_ship_are_listed_as_definitions(api: Api) -> None:
 
     api.run(install())
     settled(api, lambda: api.send("GET", f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io").status == 200)
+
+
+class Restarts:
+    """One home, one server after the other; each writes the definitions we ship as a start does."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    def start(self) -> Api:
+        api = Api(self._home)
+
+        async def installed() -> None:
+            while tasks := [*api.parts.definitions._tasks]:
+                await asyncio.gather(*tasks)
+
+        api.run(installed())
+        return api
+
+
+def test_what_the_same_code_wrote_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Restarts(tmp_path)
+    first = home.start()
+    listed = len(first.send("GET", DEFINITIONS).body["items"])
+    first.close()
+    monkeypatch.setattr(definitions, "_stamped", lambda *_: pytest.fail("a definition in place was made again"))
+    second = home.start()
+    before = second.parts.cluster.store.revision
+    assert len(second.send("GET", DEFINITIONS).body["items"]) == listed > 100
+    assert second.parts.cluster.store.revision == before
+    # One that changes now is noticed: it goes on being served, and its watchers are not sent away for a label.
+    path = f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io"
+    served = second.parts.cluster.catalogue.resource("kueue.x-k8s.io", "clusterqueues")
+    assert second.send("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, MERGE).status == 200
+    settled(second, lambda: True)
+    assert second.parts.cluster.catalogue.resource("kueue.x-k8s.io", "clusterqueues") is served
+    second.close()
+
+
+def test_other_code_with_the_same_definitions_leaves_what_users_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Restarts(tmp_path)
+    path = f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io"
+    first = home.start()
+    mark = first.send("GET", path).body["metadata"]["annotations"][definitions.BUNDLED]
+    names = [{"op": "replace", "path": "/spec/names/categories", "value": ["mine"]}]
+    assert first.send("PATCH", path, names, JSON_PATCH).status == 200
+    first.close()
+    monkeypatch.setattr(definitions, "_stamp", lambda: "another")
+    second = home.start()
+    found = second.send("GET", path).body
+    assert found["spec"]["names"]["categories"] == ["mine"]
+    assert found["metadata"]["annotations"][definitions.BUNDLED] == f"{mark.partition('.')[0]}.another"
+    second.close()

@@ -247,6 +247,21 @@ def test_of_an_object_written_again_only_the_newest_version_stays_decoded(run: R
     run(scenario, decoded_bytes=1000)
 
 
+def test_what_was_decoded_long_ago_is_not_kept(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        first = await write(store, "/pods/a/x")
+        await store.maintain(0)
+        second = await write(store, "/pods/a/y")
+        assert [first.value is not None, second.value is not None] == [True, True]
+        await store.maintain(30)
+        assert [first.value is not None, second.value is not None] == [False, True]
+        assert first.obj == first.copy()  # decoded anew, and kept as long again
+        await store.maintain(60)
+        assert [first.value is not None, second.value is not None] == [True, False]
+
+    run(scenario)
+
+
 def test_more_writes_than_one_batch_holds_all_arrive_in_order(run: Run) -> None:
     async def scenario(store: Store) -> None:
         large = b'"' + b"x" * (3 << 20) + b'"'
