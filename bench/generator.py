@@ -24,7 +24,8 @@ class NoGenerator(Exception):
 
 @dataclass(frozen=True)
 class Figures:
-    """One line of one server. Latencies in milliseconds; `cpu_us` is the server's processor time for one request."""
+    """One line of one server. Latencies in milliseconds; `cpu_us` is the server's processor time for one request,
+    `client_us` the load generator's own."""
 
     rate: float
     p50: float
@@ -32,6 +33,7 @@ class Figures:
     p99: float
     rss_mb: float
     cpu_us: float
+    client_us: float
 
 
 def build(folder: Path) -> Path:
@@ -50,13 +52,19 @@ def run(program: Path, side: Side, verb: str, kind: str, requests: int, *, conne
         program, "-url", side.url, "-token", side.token, "-ca", side.authority, "-namespace", NAMESPACE, "-op", verb,
         "-kind", kind, "-n", str(requests), "-c", str(connections), "-objects", str(objects),
     ]  # fmt: skip
-    with Sampler(side) as sampler:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode:
-        raise RuntimeError(f"{verb} {kind} on {side.name}: {done.stderr.strip()[:500]}")
-    said = json.loads(done.stdout)
+    with (
+        Sampler(side) as sampler,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        assert process.stdout is not None
+        process.stdout.readline()  # the connections are open, the clock starts
+        sampler.begin()
+        out, complaints = process.communicate(timeout=300)
+    if process.returncode:
+        raise RuntimeError(f"{verb} {kind} on {side.name}: {complaints.strip()[:500]}")
+    said = json.loads(out)
     if said["failed"]:
-        raise RuntimeError(f"{verb} {kind} on {side.name}: {said['failed']} failed, first: {done.stderr[:500]}")
+        raise RuntimeError(f"{verb} {kind} on {side.name}: {said['failed']} failed, first: {complaints[:500]}")
     answered = requests * connections if verb == "watch" else requests
     cpu = sampler.cpu_seconds / answered * 1e6
-    return Figures(said["rate"], said["p50"], said["p90"], said["p99"], sampler.peak_mb, cpu)
+    return Figures(said["rate"], said["p50"], said["p90"], said["p99"], sampler.peak_mb, cpu, said["client_us"])

@@ -155,7 +155,7 @@ def why_no_real() -> str:
 
 
 class Sampler:
-    """The highest resident memory of a side while the block runs, and the processor time it took."""
+    """The highest resident memory of a side while the block runs, and the processor time it took from `begin` on."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -165,9 +165,12 @@ class Sampler:
         self.cpu_seconds = 0.0
 
     def __enter__(self) -> Self:
-        self.cpu_seconds = -self._side.cpu_seconds()
+        self.begin()
         self._thread.start()
         return self
+
+    def begin(self) -> None:
+        self.cpu_seconds = -self._side.cpu_seconds()
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
