@@ -71,10 +71,12 @@ class PodController(JobController):
     def workload_keys(self, workload: Mapping[str, Any]) -> Iterable[UnitKey]:
         metadata = workload["metadata"]
         owners = metadata.get("ownerReferences")
+        if pod_groups.is_group_workload(workload):
+            # One made beforehand has no owners yet; without pods it waits for them.
+            waited_for = owners or self.jobs.indexed(GROUP, f"{metadata['namespace']}/{metadata['name']}")
+            return (UnitKey(metadata["namespace"], metadata["name"], True),) if waited_for else ()
         if not owners:
             return ()
-        if pod_groups.is_group_workload(workload):
-            return (UnitKey(metadata["namespace"], metadata["name"], True),)
         return [
             UnitKey(metadata["namespace"], reference["name"])
             for reference in owners

@@ -86,6 +86,24 @@ def test_a_group_starts_when_it_is_whole_and_not_before(house: House) -> None:
     house.until(lambda: started(house, team, "one") and started(house, team, "two"))
 
 
+def test_a_group_may_use_a_workload_made_beforehand_and_start_before_it_is_whole(house: House) -> None:
+    team = house.team()
+    one = pod(team, "one", group="ready-made", total=2)
+    one["metadata"]["labels"] |= {"kueue.x-k8s.io/prebuilt-workload-name": "ready-made"}
+    one["metadata"]["annotations"] |= {"kueue.x-k8s.io/role-hash": "main"}
+    house.create(PODS, one)
+    house.settled()
+    assert house.find(WORKLOADS, team, "ready-made") is None
+    pod_sets = [{"name": "main", "count": 2, "template": {"spec": template(1)["spec"]}}]
+    metadata = {
+        "name": "ready-made",
+        "namespace": team,
+        "annotations": {"kueue.x-k8s.io/is-group-workload": "true"},
+    }
+    house.create(WORKLOADS, {"metadata": metadata, "spec": {"queueName": "lq", "podSets": pod_sets}})
+    house.until(lambda: started(house, team, "one"))
+
+
 def test_a_group_too_large_loses_what_came_last(house: House) -> None:
     team = house.team()
     for name in ("a", "b"):
