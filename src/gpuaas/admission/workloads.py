@@ -19,6 +19,8 @@ from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
 
 _BY_CHECK = frozenset({"AdmissionCheck"})
+_Asked = tuple[tuple[PodSet, ...], str]
+"""The pod sets, and why no queue can take them as they are."""
 
 
 class Reader:
@@ -42,19 +44,11 @@ class Reader:
         self._overhead = overhead
         self._by_creation = by_creation
         self._known: dict[tuple[PodSet, ...], tuple[PodSet, ...]] = {}
+        self._read: dict[str, tuple[Any, _Asked]] = {}
 
     def workload(self, obj: Object, created: Millis | None = None) -> Workload:
         metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-        taken = _taken(obj)
-        limits = self._limits(metadata.get("namespace", ""))
-        pods = [self._pod(p, limits) for p in spec.get("podSets") or ()]
-        pod_sets = tuple(
-            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules)
-            for p, pod in zip(spec.get("podSets") or (), pods, strict=True)
-        )
-        if len(self._known) > 100_000:
-            self._known.clear()
-        pod_sets = self._known.setdefault(pod_sets, pod_sets)
+        pod_sets, problem = self._asked(obj)
         conditions = _conditions(obj)
         requeue_at = (status.get("requeueState") or {}).get("requeueAt")
         name = metadata["name"]
@@ -70,9 +64,31 @@ class Reader:
             requeue_at=None if requeue_at is None else millis(requeue_at),
             parked=_is(conditions, "Requeued", "False"),
             failed_checks=any(c.get("state") in ("Retry", "Rejected") for c in status.get("admissionChecks") or ()),
-            problem=_problem(pods, limits),
+            problem=problem,
             job_uid=(metadata.get("labels") or {}).get("kueue.x-k8s.io/job-uid", ""),
         )
+
+    def _asked(self, obj: Object) -> _Asked:
+        """What it asks for. Most news of a workload are about its status: the same generation asks for the same, unless
+        something outside of it, a LimitRange or a runtime class, has a say."""
+        metadata, sets, taken = obj["metadata"], (obj.get("spec") or {}).get("podSets") or (), _taken(obj)
+        limits = self._limits(metadata.get("namespace", ""))
+        stamp = (metadata.get("generation"), taken)
+        known = self._read.get(metadata.get("uid", ""))
+        if limits is None and known is not None and known[0] == stamp:
+            return known[1]
+        pods = [self._pod(p, limits) for p in sets]
+        pod_sets = tuple(
+            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules) for p, pod in zip(sets, pods, strict=True)
+        )
+        if len(self._known) > 100_000:
+            self._known.clear()
+        asked = self._known.setdefault(pod_sets, pod_sets), _problem(pods, limits)
+        if limits is None and metadata.get("generation") and not any(pod.get("runtimeClassName") for pod in pods):
+            if len(self._read) > 100_000:
+                self._read.clear()
+            self._read[metadata["uid"]] = stamp, asked
+        return asked
 
     def _pod(self, spec: Object, limits: Limits | None) -> Object:
         pod = (spec.get("template") or {}).get("spec") or {}

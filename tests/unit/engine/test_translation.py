@@ -335,3 +335,14 @@ def test_hearing_again_of_a_reservation_changes_nothing() -> None:
     lab.engine.apply(Reader().change(reserved()))
     lab.engine.validate()
     assert lab.queue("q").generation == generation
+
+
+def test_what_a_workload_asks_for_is_read_again_with_every_generation_and_when_pods_are_done() -> None:
+    reader, obj = Reader(), workload(count=4)
+    obj["metadata"] |= {"uid": "u", "generation": 1}
+    assert reader.workload(obj).pod_sets[0].count == 4
+    obj["status"] = {"reclaimablePods": [{"name": "main", "count": 1}]}
+    assert reader.workload(obj).pod_sets[0].count == 3
+    obj["spec"]["podSets"][0]["count"] = 6
+    obj["metadata"]["generation"] = 2
+    assert reader.workload(obj).pod_sets[0].count == 5
