@@ -19,14 +19,10 @@ DIFFERENCES = FOLDER / "differences.toml"
 _EVENT = "KIND:.involvedObject.kind,NAME:.involvedObject.name,TYPE:.type,REASON:.reason,BY:.reportingComponent,MESSAGE:.message"
 _CLUSTER_WIDE = "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,admissionchecks"
 LOOK = (
-    "kubectl get workloads",
-    "kubectl get localqueues -o wide",
+    "kubectl get workloads,localqueues,jobs,pods",
     "kubectl get clusterqueues -o wide -l case=$NS",
-    "kubectl get jobs,pods",
-    "kubectl get workloads -o json | ./tidy",
-    "kubectl get localqueues -o json | ./tidy",
+    "kubectl get workloads,localqueues,jobs -o json | ./tidy",
     "kubectl get clusterqueues,cohorts -l case=$NS -o json | ./tidy",
-    "kubectl get jobs -o json | ./tidy",
     # Nobody starts containers on kwok's nodes, so nobody tells of it; among equal nodes the scheduler takes any.
     f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT} | grep -v '  kubelet  ' | sed 's/ to .*-[01]$/ to a node/; s/ was [0-9]*s/ was <age>/' | sort -u",
 )

@@ -112,15 +112,21 @@ class People:
 
 
 @pytest.fixture(scope="module")
-def gpuaas(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[People]:
+def with_nodes(cluster: RealCluster) -> RealCluster:
+    """Those of the queue cases, from here on; the stories bring their own."""
+    nodes.add_nodes(cluster.side, queues.FLEET.read_text())
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def gpuaas(with_nodes: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> People:
     home = tmp_path_factory.mktemp("home")
-    people = People(cluster.kubeconfig, home)
+    people = People(with_nodes.kubeconfig, home)
     file = home / "queues.yaml"
     file.write_text(QUEUES)
-    with nodes.added(cluster.side, queues.FLEET.read_text()):
-        people("apply", "-f", str(file))
-        people.until("Active", "queues")
-        yield people
+    people("apply", "-f", str(file))
+    people.until("Active", "queues")
+    return people
 
 
 def test_what_people_ask_is_answered_there(gpuaas: People) -> None:
@@ -216,9 +222,11 @@ def test_kueue_can_be_told_to_hold_jobs_without_a_queue_as_ours_does(real_parts:
 
 
 @pytest.fixture(scope="module")
-def both(real_parts: None) -> Iterator[tuple[sides.Side, sides.Side]]:
-    with queues.real_side() as real, queues.our_side() as ours:
+def both(with_nodes: RealCluster) -> Iterator[tuple[sides.Side, sides.Side]]:
+    real = sides.Side("real", with_nodes.kubeconfig, queues=True)
+    with queues.our_side() as ours:
         yield real, ours
+    real.close()
 
 
 def test_our_queues_answer_as_upstreams_do(
