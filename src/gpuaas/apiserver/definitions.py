@@ -33,7 +33,7 @@ from gpuaas.store import Entry, Event
 
 BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it, and of the code that did
 _MARK = BUNDLED.encode()
-_TOGETHER = 8  # definitions written at once: few commits, and no heap of trees that nobody needs later
+_TOGETHER = 2  # definitions written at once: no heap of trees that nobody needs later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
 
@@ -82,6 +82,7 @@ class Definitions:
         self._bundled = {each.name: each for each in bundled}
         self._digests: dict[str, str] = {}  # of the definitions now in the catalogue
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reports: set[asyncio.Task[None]] = set()  # those of them that write a status
 
     def start(self) -> None:
         store = self._cluster.store
@@ -113,10 +114,17 @@ class Definitions:
             else:
                 outdated.append((definition, entry))
             if len(outdated) == _TOGETHER:
-                await asyncio.gather(*(self._write(*each) for each in outdated))
+                await self._write_all(outdated)
                 outdated.clear()
             await asyncio.sleep(0)  # requests come first
-        await asyncio.gather(*(self._write(*each) for each in outdated))
+        await self._write_all(outdated)
+
+    async def _write_all(self, definitions: list[tuple[Object, Entry | None]]) -> None:
+        """Written, reported on and put away: all of them decoded at once would be a third of an empty server."""
+        await asyncio.gather(*(self._write(*each) for each in definitions))
+        await asyncio.gather(*self._reports)
+        for definition, _ in definitions:
+            self._cluster.store.drop_decoded(f"{CRD_PREFIX}/{definition['metadata']['name']}")
 
     async def _remark(self, entry: Entry, mark: str) -> None:
         """Other code brings the same definition: what a user changed about it stays."""
@@ -197,12 +205,15 @@ class Definitions:
             return
         status = _status(definition, rfc3339(self._cluster.clock.now()))
         if status != definition.get("status"):
-            self._spawn(self._report(definition, status))
+            report = self._spawn(self._report(definition, status))
+            self._reports.add(report)
+            report.add_done_callback(self._reports.discard)
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _report(self, definition: Mapping[str, Any], status: Object) -> None:
         name = definition["metadata"]["name"]

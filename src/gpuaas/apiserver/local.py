@@ -19,7 +19,7 @@ from gpuaas.apiserver.select import predicate
 from gpuaas.apiserver.subresources import bind
 from gpuaas.base.errors import BadRequest, Expired, PathNotFound
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
-from gpuaas.store import Compacted
+from gpuaas.store import Compacted, Entry
 
 _FORMS = {
     PatchKind.JSON: "json",
@@ -79,12 +79,7 @@ class LocalClient:
             resourceVersion=resource_version, **{"continue": continue_},
         )  # fmt: skip
         entries, metadata = read.page(op)
-        if outline:
-            kind, version = op.kind.kind, op.kind.api_version
-            heads = (_outline(entry.raw) for entry in entries)  # nothing else is decoded, and nothing is kept
-            items = [{"kind": kind, "apiVersion": version, "metadata": head.metadata} for head in heads]
-        else:
-            items = [op.resource.from_hub(entry.obj, op.version) for entry in entries]
+        items = [_seen(op, entry, outline=outline) for entry in entries]
         return Listing(items, metadata["resourceVersion"], metadata.get("continue", ""))
 
     async def watch(
@@ -97,6 +92,7 @@ class LocalClient:
         fields: str = "",
         bookmarks: bool = True,
         timeout_seconds: int | None = None,
+        outline: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         op = self._op("watch", resource, namespace, labelSelector=labels, fieldSelector=fields)
         matches = predicate(op)
@@ -107,7 +103,7 @@ class LocalClient:
             since = store.revision
             for entry in store.list(where):
                 if matches is None or matches(entry.obj):
-                    yield WatchEvent("ADDED", op.resource.from_hub(entry.obj, op.version))
+                    yield WatchEvent("ADDED", _seen(op, entry, outline=outline))
         try:
             watch = store.watch(where, min(since, store.revision))
         except Compacted as gone:
@@ -118,7 +114,7 @@ class LocalClient:
                 for event in events:
                     kind = _as_seen(event, matches)
                     if kind:
-                        yield WatchEvent(kind, op.resource.from_hub(event.entry.obj, op.version))
+                        yield WatchEvent(kind, _seen(op, event.entry, outline=outline))
         except Compacted as gone:
             raise Expired(str(gone)) from None
         finally:
@@ -254,6 +250,15 @@ def _posted(op: Operation, body: Object) -> Awaitable[Outcome]:
 def _served(resource: Stored) -> Served:
     kind = resource.hub.kind
     return Served(Resource(kind.group, kind.version, kind.plural, kind.namespaced, kind.kind), frozenset(kind.verbs))
+
+
+def _seen(op: Operation, entry: Entry, *, outline: bool) -> Object:
+    return _outlined(op, entry) if outline else op.resource.from_hub(entry.obj, op.version)
+
+
+def _outlined(op: Operation, entry: Entry) -> Object:
+    """Nothing but metadata is decoded, and nothing is kept."""
+    return {"kind": op.kind.kind, "apiVersion": op.kind.api_version, "metadata": _outline(entry.raw).metadata}
 
 
 def _as_seen(event: Any, matches: Any) -> str:

@@ -21,6 +21,7 @@ from gpuaas.client.kubeconfig import Access, load
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
 
 JSON = "application/json"
+_OUTLINE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _OUTLINES = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -90,6 +91,7 @@ class HttpClient:
         fields: str = "",
         bookmarks: bool = True,
         timeout_seconds: int | None = None,
+        outline: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         query: Query = {
             "watch": True,
@@ -99,7 +101,8 @@ class HttpClient:
             "allowWatchBookmarks": bookmarks,
             "timeoutSeconds": timeout_seconds,
         }
-        response = await self._send("GET", _path(resource, namespace), query)
+        accept = _OUTLINE if outline else JSON
+        response = await self._send("GET", _path(resource, namespace), query, accept=accept)
         rest = b""
         async with contextlib.aclosing(response.chunks()) as pieces:
             async for piece in pieces:

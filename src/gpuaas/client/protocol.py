@@ -113,6 +113,7 @@ class Client(Protocol):
         fields: str = "",
         bookmarks: bool = True,
         timeout_seconds: int | None = None,
+        outline: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Ends quietly when the server ends it; raises Expired when the revision is gone (then list again)."""
         ...

@@ -163,7 +163,7 @@ class Informer:
         self._synced.set()
 
     async def _follow(self) -> None:
-        events = self._client.watch(self.resource, resource_version=self._resume)
+        events = self._client.watch(self.resource, resource_version=self._resume, outline=self._outline)
         # Closed even when a handler raises: a watch left open would keep its place on the server.
         async with contextlib.aclosing(events) as stream:
             async for kind, obj in stream:

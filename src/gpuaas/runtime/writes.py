@@ -61,6 +61,7 @@ class ReadYourWrites:
         fields: str = "",
         bookmarks: bool = True,
         timeout_seconds: int | None = None,
+        outline: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         return self._client.watch(
             resource,
@@ -70,6 +71,7 @@ class ReadYourWrites:
             fields=fields,
             bookmarks=bookmarks,
             timeout_seconds=timeout_seconds,
+            outline=outline,
         )
 
     async def create(

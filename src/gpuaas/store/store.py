@@ -78,6 +78,12 @@ class Store:
         """The entry as it will be when the writes in flight are committed: what the next write builds on."""
         return self._writer.latest(key, self._tables.get(key))
 
+    def drop_decoded(self, key: str) -> None:
+        """Nobody will ask for this object soon: its decoded form need not be kept."""
+        entry = self._tables.get(key)
+        if entry is not None:
+            self._decoded.release(entry)
+
     def list(self, prefix: str) -> Entries:
         return self._tables.list(prefix)
 

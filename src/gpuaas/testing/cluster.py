@@ -196,6 +196,7 @@ class FakeCluster:
         fields: str = "",
         bookmarks: bool = True,
         timeout_seconds: int | None = None,
+        outline: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         await self._arrive("watch", resource)
         watcher = _Watcher((resource.group, resource.plural), namespace, _selector(labels, fields))
