@@ -240,6 +240,8 @@ class JobController(Controller):
             if not outcome.is_admitted(workload):
                 await self.stop(job, workload, "Not admitted by cluster queue")
             return None
+        if not workload["spec"].get("active", True):
+            return None  # its eviction is on its way: what its user stopped must not be started once more
         if outcome.is_admitted(workload):
             await self.start(job, workload)
             return None
