@@ -41,6 +41,9 @@ class ResourceFlavorRules(Behaviour):
 class CohortRules(Behaviour):
     webhook = "vcohort.kb.io"
 
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {}  # there from the start, though nothing is said in it without fair sharing
+
     def validate(self, obj: Fields) -> list[FieldError]:
         spec = obj.get("spec") or {}
         parent = None if spec.get("parentName") else "parent"

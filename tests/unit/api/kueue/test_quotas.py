@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.api.kueue.validation import ClusterQueueRules
+from gpuaas.api.kueue.validation import ClusterQueueRules, CohortRules
 
 DENIED = 'admission webhook "{}" denied the request: '
 VCQ = DENIED.format("vclusterqueue.kb.io")
@@ -282,3 +282,9 @@ def test_amounts_are_spelled_as_kueues_defaulter_leaves_them() -> None:
     empty = {"metadata": {"name": "q"}}
     ClusterQueueRules().prepare_create(empty)
     assert "spec" not in empty
+
+
+def test_a_cohort_has_a_status_from_the_start() -> None:
+    made = obj("Cohort", parentName="all")
+    CohortRules().prepare_create(made)
+    assert made["status"] == {}
