@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     build = commands.add_parser("build", help="build the real programs that are not in the cache (needs Go)")
+    build.add_argument("names", nargs="*", metavar="NAME", help="only these (default: all)")
     build.set_defaults(command=_build)
 
     cached = commands.add_parser("cached", help="succeed when nothing is left to build")
@@ -74,8 +75,10 @@ def _default_folder() -> Path:
     return parts.cache() / "running"
 
 
-def _build(_arguments: argparse.Namespace) -> int:
+def _build(arguments: argparse.Namespace) -> int:
     for part in parts.missing():
+        if arguments.names and part.name not in arguments.names:
+            continue
         started = time.monotonic()
         print(f"building {part.name} {part.version} ...", flush=True)
         parts.build(part)
