@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuaas.admission.integrations import keys, outcome
 from gpuaas.admission.integrations.integration import CannotCompose
-from gpuaas.admission.integrations.jobs import annotations_of, max_exec_time_of, queue_of
+from gpuaas.admission.integrations.jobs import annotations_of, labels_of, max_exec_time_of, queue_of
 from gpuaas.admission.integrations.pods import (
     can_run,
     group_pod_sets,
@@ -127,6 +127,17 @@ def check_complete(pods: Sequence[View], group: str) -> None:
             raise CannotCompose(f"{names} queue names: {queue_of(first)}!={queue_of(pod)}")
         if total_of(pod) != total:
             raise CannotCompose(f"{names} '{keys.GROUP_TOTAL}' values: {total}!={total_of(pod)}")
+
+
+def shared_labels(pods: Sequence[View], copied: Sequence[str]) -> dict[str, str]:
+    """The labels a group's workload takes from its pods: from whichever has them, if they agree."""
+    found: dict[str, str] = {}
+    for pod in pods:
+        labels = labels_of(pod)
+        for key in copied:
+            if key in labels and found.setdefault(key, labels[key]) != labels[key]:
+                raise CannotCompose("constructing workload: pods have different label values")
+    return found
 
 
 def check_roles(pod_sets: Sequence[View]) -> None:
