@@ -19,6 +19,7 @@ from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_checks, reserve
 from gpuaas.engine.plan import Admitted, Passed, Plan, Preempted
+from gpuaas.engine.queues import Tree
 from gpuaas.engine.reasons import Token
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
@@ -44,10 +45,11 @@ class Scheduler:
         self._clock = clock
         self._recorder = recorder
         self._wake = asyncio.Event()
-        self._writes: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[Any]] = set()
         self._unsaid: dict[str, Passed] = {}
         """The newest word for each waiting workload that is not written yet; only the newest is."""
         self._admitting: dict[str, asyncio.Task[None]] = {}
+        self._evicting: dict[str, tuple[Tree | None, asyncio.Task[bool]]] = {}
         self._saying: set[str] = set()
         self._speakers = 0
         self._paces: dict[str, Pace] = {}
@@ -102,13 +104,15 @@ class Scheduler:
                 return
 
     def _carry_out(self, plan: Plan) -> None:
+        for victim in plan.preemptions:
+            self._evicting[victim.key] = self._tree(victim.cluster_queue), self._spawn(self._preempt(victim))
         for admitted in plan.admissions:
             self._unsaid.pop(admitted.key, None)
             self._paces.pop(admitted.key, None)
             self._mirror.assume(admitted.key)
-            self._admitting[admitted.key] = self._spawn(self._admit(admitted))
-        for victim in plan.preemptions:
-            self._spawn(self._preempt(victim))
+            tree = self._tree(admitted.cluster_queue)
+            making_room = [task for of, task in self._evicting.values() if of is tree]
+            self._admitting[admitted.key] = self._spawn(self._admit(admitted, making_room))
         for passed in plan.passed:
             self._unsaid[passed.key] = passed
         self._find_speakers()
@@ -118,20 +122,29 @@ class Scheduler:
             self._speakers += 1
             self._spawn(self._speak())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _tree(self, queue: str) -> Tree | None:
+        found = self._mirror.engine.forest.queues.get(queue)
+        return None if found is None else found.tree
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.ensure_future(work)
         self._writes.add(task)
         task.add_done_callback(self._written)
         return task
 
-    def _written(self, task: "asyncio.Task[None]") -> None:
+    def _written(self, task: "asyncio.Task[Any]") -> None:
         self._writes.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a decision was not carried out", exc_info=task.exception())
 
-    async def _admit(self, admitted: Admitted) -> None:
+    async def _admit(self, admitted: Admitted, making_room: "list[asyncio.Task[bool]]") -> None:
+        """The engine gives away the room of victims before they have left. They are told to leave first, so that at no
+        time, and after no crash, two hold what is there once."""
         try:
-            await self._reserve(admitted)
+            if not making_room or await _all_true(making_room):
+                await self._reserve(admitted)
+            else:
+                self._mirror.failed(admitted.key, self._find(admitted.key))
         finally:
             if self._admitting.get(admitted.key) is asyncio.current_task():
                 del self._admitting[admitted.key]
@@ -170,22 +183,37 @@ class Scheduler:
         if is_true(life.admitted):
             self._event(obj, NORMAL, "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
 
-    async def _preempt(self, victim: Preempted) -> None:
+    async def _preempt(self, victim: Preempted) -> bool:
+        try:
+            return await self._evict(victim)
+        finally:
+            if self._evicting.get(victim.key, (None, None))[1] is asyncio.current_task():
+                del self._evicting[victim.key]
+
+    async def _evict(self, victim: Preempted) -> bool:
+        """Whether it leaves, or has left."""
         if victim.key in self._admitting:  # decided a moment ago: it must be there before it can be taken back
             await asyncio.wait((self._admitting[victim.key],))
         obj = self._find(victim.key)
         if obj is None or not is_true(life_of(obj).reserved) or is_true(life_of(obj).evicted):
-            return
+            return True
         by, now, at = self._find(victim.by), self._clock.now(), self._millis()
         rule = victim.rule.value
         try:
             await self._write(obj, lambda seen: evict(life_of(seen), PREEMPTED, victim.message, at, rule=rule))
         except ApiError as error:
             _log.warning("preemption of %s: %s", victim.key, error)
-            await self._clock.sleep(_TRY_AGAIN)
-            self._mirror.stays(self._find(victim.key))
-            return
-        await self._note(preemption_entry(victim, obj, by, now))
+            self._spawn(self._choose_again(victim.key))
+            return False
+        self._spawn(self._note(preemption_entry(victim, obj, by, now)))
+        self._tell_preempted(victim, obj, by)
+        return True
+
+    async def _choose_again(self, key: str) -> None:
+        await self._clock.sleep(_TRY_AGAIN)
+        self._mirror.stays(self._find(key))
+
+    def _tell_preempted(self, victim: Preempted, obj: Object, by: Object | None) -> None:
         priorities = f"; preemptor effective priority: {_priority(by)}; preemptee effective priority: {_priority(obj)}"
         self._event(obj, NORMAL, "Preempted", victim.message + priorities)
         self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
@@ -305,6 +333,11 @@ class Scheduler:
 def _reason(passed: Passed) -> str:
     """Who only waits for the pods of others to be ready is told so and needs no event."""
     return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
+
+
+async def _all_true(tasks: "list[asyncio.Task[bool]]") -> bool:
+    done, _ = await asyncio.wait(tasks)
+    return all(not task.cancelled() and task.exception() is None and task.result() for task in done)
 
 
 def _queued_at(obj: Mapping[str, Any]) -> float:

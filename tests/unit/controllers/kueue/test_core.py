@@ -242,6 +242,37 @@ async def test_a_victim_whose_admission_is_still_being_written_is_evicted_after_
 
 
 @scenario
+async def test_room_of_a_victim_is_given_to_others_only_when_the_victim_has_been_told_to_leave() -> None:
+    """A victim frees more than its cause needs; neighbours get the rest in the same cycle, as upstream decides."""
+    async with house(3, cohortName="all", preemption={"reclaimWithinCohort": "Any"}) as world:
+        for name in ("other", "third", "fourth"):
+            world.cluster.put(CLUSTER_QUEUES, cluster_queue(name, 2, cohortName="all"))
+            world.cluster.put(LOCAL_QUEUES, local_queue(name, name))
+        await world.settle()
+        world.cluster.put(WORKLOADS, workload("borrower", 7, queue="other"))
+        await world.settle()
+        written: list[tuple[str, bool]] = []
+        patch = world.cluster.patch
+
+        async def noted(resource: Resource, name: str, body: Any, *rest: Any, **options: Any) -> Object:
+            made = await patch(resource, name, body, *rest, **options)
+            if resource is WORKLOADS:
+                written.append((name, "admission" in body.get("status", {})))
+            return made
+
+        world.cluster.patch = noted  # type: ignore[method-assign]
+        world.cluster.put(WORKLOADS, workload("owner", 3, priority=9))
+        world.cluster.put(WORKLOADS, workload("one", 2, queue="third"))
+        world.cluster.put(WORKLOADS, workload("two", 2, queue="fourth"))
+        await world.settle()
+        evicted = condition(world, "borrower", "Evicted")
+        assert evicted is not None
+        assert evicted[0] == "True"
+        assert {("one", True), ("two", True)} <= set(written), "both got room the borrower has not left yet"
+        assert written.index(("borrower", False)) < min(written.index(("one", True)), written.index(("two", True)))
+
+
+@scenario
 async def test_words_that_change_all_the_time_are_written_now_and_then_and_the_newest_in_the_end() -> None:
     async with house(64) as world:
         world.cluster.put(WORKLOADS, workload("base", 4))
