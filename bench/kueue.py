@@ -244,12 +244,13 @@ def measure(scale: float = 1.0) -> dict[str, Any]:
 async def drive(kubeconfig: Path, scale: float) -> dict[str, Any]:
     run = Run()
     total = sum(round(kind.number * scale) for kind in BASELINE) * COHORT_COUNT * QUEUES_EACH
-    async with from_kubeconfig(kubeconfig) as client:
+    # Who submits and who runs the jobs are not the same program: neither waits for the other's connections.
+    async with from_kubeconfig(kubeconfig) as client, from_kubeconfig(kubeconfig) as submitter:
         await set_up(client)
         driver = Driver(client, run, total)
         watching = asyncio.create_task(driver.watch())
         start = time.monotonic()
-        feeds = [feed(client, queue, kind, scale, run, start) for _, queue in queues() for kind in BASELINE]
+        feeds = [feed(submitter, queue, kind, scale, run, start) for _, queue in queues() for kind in BASELINE]
         feeding = asyncio.gather(*feeds)
         progress = asyncio.create_task(_progress(run, total, start))
         try:
