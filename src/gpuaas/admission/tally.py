@@ -77,10 +77,12 @@ def share_of(workload: View, cluster_queue: str) -> Share | None:
     if not is_true(conditions.get("QuotaReserved")) or not given:
         return Share(cluster_queue, local, pending=True)
     taken = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
+    sizes = {each.get("name", "main"): each.get("count", 1) for each in spec.get("podSets") or ()}
     amounts: Counter[FlavorResource] = Counter()
     for each in given.get("podSetAssignments") or ():
         count = each.get("count", 1)
-        left = max(0, count - taken.get(each.get("name", "main"), 0))
+        name = each.get("name", "main")
+        left = max(0, min(count, sizes.get(name, count)) - taken.get(name, 0))
         for resource, amount in (each.get("resourceUsage") or {}).items():
             flavor = (each.get("flavors") or {}).get(resource)
             if flavor is not None:

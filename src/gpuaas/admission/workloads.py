@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from gpuaas.admission.integrations.keys import GATED_BY
+from gpuaas.admission.integrations.keys import GATED_BY, REPLACES
 from gpuaas.admission.pods import above_limits, pod_requests, pod_set, units
 from gpuaas.admission.resources import Limits, Object, ResourceRules, outside_limits, with_defaults
 from gpuaas.admission.status import domains_of
@@ -66,6 +66,7 @@ class Reader:
             failed_checks=any(c.get("state") in ("Retry", "Rejected") for c in status.get("admissionChecks") or ()),
             problem=problem,
             job_uid=(metadata.get("labels") or {}).get("kueue.x-k8s.io/job-uid", ""),
+            replaces=(metadata.get("annotations") or {}).get(REPLACES, ""),
         )
 
     def _asked(self, obj: Object) -> _Asked:
@@ -186,12 +187,12 @@ def _taken(obj: Object) -> dict[str, int]:
 
 
 def _given(assignment: Object, counts: dict[str, int], taken: dict[str, int]) -> PodSetAdmission:
-    """What a pod set holds: as assigned, less what its finished pods gave back."""
+    """What a pod set holds: as assigned, less what its finished pods gave back, and those it shrank by."""
     name = assignment.get("name", "main")
     assigned: int = assignment.get("count", 1)
-    left = counts.get(name, assigned) - taken.get(name, 0)
+    left = max(0, counts.get(name, assigned) - taken.get(name, 0))
     usage = {r: units(r, parse_quantity(q)) for r, q in (assignment.get("resourceUsage") or {}).items()}
-    if 0 <= left < assigned:
+    if left < assigned:
         usage = {resource: amount // assigned * left for resource, amount in usage.items()}
     return PodSetAdmission(
         name,

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from gpuaas.engine.items import ScanMemory
+from gpuaas.engine.items import Item, ScanMemory
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Reason, TooLittleFree, TooMuch, Unfit
 from gpuaas.engine.shapes import PodGroup, Scan, ShapePlan
+from gpuaas.engine.slices import Predecessor
 from gpuaas.engine.tree import FlavorResources, Usage, lowest_fit
 from gpuaas.engine.values import Fungibility, PodSet, PodSetAdmission, Preemption
 
@@ -125,13 +126,15 @@ class SetChoice:
 
 
 class Assignment:
-    __slots__ = ("given", "level", "mode", "sets", "tried", "usage")
+    __slots__ = ("given", "level", "mode", "replaced", "sets", "tried", "usage")
 
     def __init__(self) -> None:
         self.mode = Mode.FIT
         self.level = 0
         """How high in the tree the borrowed quota comes from; 0 when nothing is borrowed."""
         self.usage: Usage = {}
+        """What it takes; beyond what the one it replaces has, where it replaces one."""
+        self.replaced: Item | None = None
         self.sets: list[SetChoice] = []
         self.tried: list[dict[str, int]] = []
         self.given: tuple[PodSetAdmission, ...] | None = None
@@ -139,6 +142,16 @@ class Assignment:
 
     def remember(self, queue: Queue, cycle: int) -> ScanMemory:
         return ScanMemory(tuple(self.tried), queue.generation, cycle)
+
+    def whole_usage(self) -> Usage:
+        """What it holds once it is admitted."""
+        if self.replaced is None:
+            return self.usage
+        whole: Usage = {}
+        for choice in self.sets:
+            for resource, fr in choice.frs.items():
+                whole[fr] = whole.get(fr, 0) + choice.amounts.get(resource, 0)
+        return whole
 
     def contested(self) -> frozenset[int]:
         """The flavor-resources that need somebody to leave."""
@@ -209,13 +222,15 @@ def _at_once(plan: ShapePlan, frs: FlavorResources) -> Assignment:
 class Assigner:
     """Assigns flavors to one workload in one queue; asked again for each reduced count under partial admission."""
 
-    __slots__ = ("_borrow_preempts", "_frs", "_oracle", "_queue", "last", "only", "plan")
+    __slots__ = ("_borrow_preempts", "_frs", "_oracle", "_queue", "before", "last", "only", "plan")
 
     def __init__(self, plan: ShapePlan, queue: Queue, frs: FlavorResources, oracle: Oracle, fair: bool) -> None:
         self.plan = plan
         self.last: ScanMemory | None = None
         self.only: tuple[dict[str, str], ...] | None = None
         """Flavors nominated earlier in this cycle, per pod set and resource: a second look keeps to them."""
+        self.before: Predecessor | None = None
+        """The slice it replaces."""
         self._queue = queue
         self._frs = frs
         self._oracle = oracle
@@ -225,23 +240,30 @@ class Assigner:
     def assign(self, counts: tuple[int, ...] | None = None) -> Assignment:
         plan = self.plan
         amounts = plan.totals if counts is None else plan.amounts(counts)
+        needs = amounts if self.before is None else self.before.beyond(plan.pod_sets, amounts)
         result = Assignment()
+        result.replaced = None if self.before is None else self.before.item
         choices = [
             SetChoice(index, pod_set, pod_set.count if counts is None else counts[index])
             for index, pod_set in enumerate(plan.pod_sets)
         ]
         for group in plan.groups:
-            if not self._assign_group(group, choices, amounts, result):
+            if not self._assign_group(group, choices, amounts, needs, result):
                 break
         result.mode = min((choice.mode for choice in result.sets), default=Mode.NO_FIT)
         return result
 
     def _assign_group(
-        self, group: PodGroup, choices: list[SetChoice], amounts: tuple[dict[str, int], ...], result: Assignment
+        self,
+        group: PodGroup,
+        choices: list[SetChoice],
+        amounts: tuple[dict[str, int], ...],
+        needs: tuple[dict[str, int], ...],
+        result: Assignment,
     ) -> bool:
         """Choose flavors for a group; False ends the assignment: the workload fits nowhere."""
         members = group.members
-        asked = amounts[members[0]] if len(members) == 1 else _summed(amounts, members)
+        asked = needs[members[0]] if len(members) == 1 else _summed(needs, members)
         reasons: list[Reason] = []
         attempts: list[Attempt] = []
         chosen: dict[str, _Chosen] | None = {}
@@ -260,12 +282,19 @@ class Assigner:
             choice.reasons = reasons
             choice.attempts = attempts
             if chosen:
-                self._take(choice, chosen, amounts[index], result)
+                self._take(choice, chosen, amounts[index], needs[index], result)
             result.tried.append({r: chosen[r].tried for r in choice.frs} if chosen else {})
             result.sets.append(choice)
         return chosen is not None
 
-    def _take(self, choice: SetChoice, chosen: dict[str, _Chosen], amounts: dict[str, int], result: Assignment) -> None:
+    def _take(
+        self,
+        choice: SetChoice,
+        chosen: dict[str, _Chosen],
+        amounts: dict[str, int],
+        needs: dict[str, int],
+        result: Assignment,
+    ) -> None:
         choice.amounts = amounts
         own = amounts or (chosen if choice.pod_set.topology and choice.pod_set.topology.group else {})
         for resource in own:
@@ -277,7 +306,7 @@ class Assigner:
                 choice.preempting.add(resource)
             if found.level > result.level:
                 result.level = found.level
-            result.usage[found.fr] = result.usage.get(found.fr, 0) + amounts.get(resource, 0)
+            result.usage[found.fr] = result.usage.get(found.fr, 0) + needs.get(resource, 0)
 
     def _scan(
         self, scan: Scan, members: tuple[int, ...], asked: dict[str, int], assumed: Usage, attempts: list[Attempt]
@@ -300,6 +329,9 @@ class Assigner:
             look, level, told = BEST, 0, len(reasons)
             found: dict[str, _Chosen] = {}
             for resource, fr in option.frs:
+                if self.before is not None and (words := self._not_the_same(option.flavor, members, resource)):
+                    look = WORST
+                    reasons.append(Unfit(words, option.flavor))
                 seen = self._look(fr, assumed.get(fr, 0), asked[resource], reasons)
                 level = max(level, seen[1])
                 if _preferred(look, seen, rules):
@@ -323,6 +355,10 @@ class Assigner:
         if last is None or pod_set >= len(last.tried):
             return 0
         return last.tried[pod_set].get(resource, -1) + 1
+
+    def _not_the_same(self, flavor: str, members: tuple[int, ...], resource: str) -> str:
+        assert self.before is not None
+        return self.before.keeps_from(flavor, [self.plan.pod_sets[index] for index in members], resource)
 
     def _not_nominated(self, flavor: str, members: tuple[int, ...], resource: str) -> str:
         if self.only is None or any(self.only[index].get(resource) == flavor for index in members):

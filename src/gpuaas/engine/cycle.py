@@ -123,7 +123,8 @@ class Cycle:
                 self._take(entry, entry.to_reserve())
             return False
         victims = self._victims.get(entry.queue.tree, {})
-        if any(target.item.key in victims for target in entry.targets):
+        replaced = assignment.replaced
+        if any(target.item.key in victims for target in entry.targets) or (replaced and replaced.key in victims):
             return self._skip(entry, OVERLAPS)
         if not fits:
             return self._skip(entry, NO_LONGER_FITS)
@@ -229,10 +230,13 @@ class Cycle:
         queue.pending.remove(item)
         item.last = None
         if not entry.second_pass:
-            item.usage = assignment.usage
+            item.usage = assignment.whole_usage()
             item.reserved_at = self.now
             queue.admit(item)
         loans = self._loans(entry) if assignment.level else ()
+        replaced = assignment.replaced
+        if replaced is not None:  # whoever comes next in this cycle finds it gone
+            self._victims.setdefault(queue.tree, {})[replaced.key] = replaced
         self.plan.admissions.append(
             Admitted(
                 item.key,
@@ -242,17 +246,19 @@ class Cycle:
                 assignment.level,
                 loans,
                 assignment.considered(),
+                "" if replaced is None else replaced.key,
             )
         )
         self._touch(queue)
 
     def _loans(self, entry: Entry) -> tuple[Loan, ...]:
         queue = entry.queue
+        passed_on: Usage = {} if entry.assignment.replaced is None else entry.assignment.replaced.usage
         lender = next((c.name for c in queue.ancestors() if c.height >= entry.assignment.level), "")
         return tuple(
-            Loan(*self._grounds.frs.pair(fr), queue.usage.get(fr, 0) - queue.nominal(fr), lender)
+            Loan(*self._grounds.frs.pair(fr), used - queue.nominal(fr), lender)
             for fr in entry.assignment.usage
-            if queue.usage.get(fr, 0) > queue.nominal(fr)
+            if (used := queue.usage.get(fr, 0) - passed_on.get(fr, 0)) > queue.nominal(fr)
         )
 
     def _put_back(self, item: Item, queue: Queue, requeue: Requeue) -> None:

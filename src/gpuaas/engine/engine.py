@@ -6,10 +6,10 @@ are `cycle`'s; here they meet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from gpuaas.engine.changes import Change
+from gpuaas.engine.changes import Change, Finished
 from gpuaas.engine.checks import validate
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.cycle import Cycle, Refusal
@@ -23,7 +23,7 @@ from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology_assign import place_reserved
 from gpuaas.engine.usage_share import Ledger
-from gpuaas.engine.values import Millis
+from gpuaas.engine.values import Millis, PodSet
 from gpuaas.engine.whatif import Checkpoint
 from gpuaas.engine.world import World, natural
 
@@ -61,6 +61,7 @@ class Engine(World):
             None if names is None else tuple(STRATEGIES[name] for name in names or BOTH_STRATEGIES),
             self.config.ignore_undeclared,
             None if self.config.usage_sharing is None else self.local_usage,
+            self.items,
         )
 
     def apply(self, *changes: Change) -> None:
@@ -84,6 +85,9 @@ class Engine(World):
             tree.dirty = tree in cycle.touched
         if self.ledger is not None:
             self._charge(plan)
+        for admitted in plan.admissions:
+            if admitted.replaces:
+                self.apply(Finished(admitted.replaces))
         return plan
 
     @contextmanager
@@ -103,14 +107,18 @@ class Engine(World):
         item = self.items.get(key)
         return None if item is None else explain(item, self, self._grounds, now)
 
-    def place(self, key: str) -> str:
-        """Choose the places a workload still waits for, now that its checks are ready; the words if there are none."""
+    def place(self, key: str, pod_sets: Iterable[PodSet] = (), failed: str = "") -> tuple[str, str]:
+        """Choose the places a workload still waits for, now that its checks are ready, or others for a failed node's.
+
+        `pod_sets` are those its checks changed. Gives the pod set that has none and why, or two times nothing.
+        """
         self.refresh()
         item = self.items[key]
         assert item.queue is not None
         if self._trials:
             self._trials[-1].keep(key)
-        return place_reserved(item, item.queue, self.places)
+        sets = {each.name: each for each in (*item.workload.pod_sets, *pod_sets)}
+        return place_reserved(item, item.queue, self.places, sets, failed)
 
     def refusal(self, item: Item) -> Refusal | None:
         """Why a workload would not even be nominated, if it were its turn."""

@@ -60,7 +60,7 @@ class Entry:
             if self.assignment.level == 0:
                 kept[fr] = max(0, min(amount, nominal - used))
             elif quota is None or quota.borrowing is None:
-                kept[fr] = amount
+                kept[fr] = max(0, amount)
             else:
                 kept[fr] = max(0, min(amount, nominal + quota.borrowing - used))
         return kept

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Shape:
-    """Priority and pod sets: workloads of one shape in one queue fare alike. Interned, so compared by identity."""
+    """Priority and pod sets: workloads of one shape in one queue fare alike. Interned, so compared by identity.
+
+    One that replaces another fares like nobody else, and has a shape of its own.
+    """
 
     __slots__ = ("__weakref__", "pod_sets", "priority")
 
@@ -34,13 +37,13 @@ class Shapes:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[tuple[int, tuple[PodSet, ...]], Shape] = WeakValueDictionary()
+        self._known: WeakValueDictionary[tuple[int, tuple[PodSet, ...], str], Shape] = WeakValueDictionary()
 
     def of(self, workload: Workload) -> Shape:
-        key = (workload.priority, workload.pod_sets)
+        key = (workload.priority, workload.pod_sets, workload.replaces)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = Shape(*key)
+            found = self._known[key] = Shape(workload.priority, workload.pod_sets)
         return found
 
 

@@ -7,7 +7,7 @@ does: the search can miss a count that would do, because victims make "fits" jum
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpuaas.engine.assign import Assigner, Assignment, Look, Mode, Outlook, fits_at_once
 from gpuaas.engine.items import Item
@@ -15,6 +15,7 @@ from gpuaas.engine.preempt import Hunt, Target, classical
 from gpuaas.engine.preempt_fair import Strategy, fair
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.shapes import ShapePlan, plan_of
+from gpuaas.engine.slices import Predecessor, predecessor
 from gpuaas.engine.topology import Places
 from gpuaas.engine.topology_assign import place, place_after, wanted_places
 from gpuaas.engine.tree import FlavorResources, Usage, lowest_fit
@@ -34,22 +35,31 @@ class Grounds:
     """Fair sharing's; None for the classical rules."""
     ignore_undeclared: bool = False
     usage_of: Callable[[str], float] | None = None
+    items: Mapping[str, Item] = field(default_factory=dict)
+    """Everybody, by key: among them the one that somebody replaces."""
 
 
 def nominate(item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None = None) -> Outcome:
     plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
-    if only is None and (item.last is None or not item.last.more_to_try()):
+    before = predecessor(item, queue, grounds.items) if item.workload.replaces else None
+    if before is None and only is None and (item.last is None or not item.last.more_to_try()):
         found = fits_at_once(plan, queue, grounds.frs)
         if found is not None:
             return found, []
-    return Nominator(item, queue, plan, grounds, only).outcome()
+    return Nominator(item, queue, plan, grounds, only, before).outcome()
 
 
 class Nominator:
     __slots__ = ("_assigner", "_found", "grounds", "item", "plan", "queue")
 
     def __init__(
-        self, item: Item, queue: Queue, plan: ShapePlan, grounds: Grounds, only: tuple[dict[str, str], ...] | None
+        self,
+        item: Item,
+        queue: Queue,
+        plan: ShapePlan,
+        grounds: Grounds,
+        only: tuple[dict[str, str], ...] | None,
+        before: Predecessor | None,
     ) -> None:
         self.item = item
         self.queue = queue
@@ -58,6 +68,7 @@ class Nominator:
         self._assigner = Assigner(self.plan, queue, grounds.frs, self._oracle, grounds.strategies is not None)
         self._assigner.last = item.last
         self._assigner.only = only
+        self._assigner.before = before
         self._found: dict[tuple[frozenset[int], tuple[tuple[int, int], ...]], list[Target]] = {}
 
     def outcome(self) -> Outcome:

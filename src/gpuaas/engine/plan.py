@@ -34,6 +34,8 @@ class Admitted(NamedTuple):
     loans: tuple[Loan, ...] = ()
     considered: str = ""
     """Upstream's words about flavors that were borrowed, or tried and not taken; empty when the first one just fitted."""
+    replaces: str = ""
+    """The key of the workload whose quota passes to it; that one is over."""
 
 
 class Preempted(NamedTuple):

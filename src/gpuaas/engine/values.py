@@ -197,6 +197,8 @@ class Workload:
     job_uid: str = ""
     problem: str = ""
     """Why no queue can take it as it is (a request above its limit, outside a LimitRange): upstream's words."""
+    replaces: Key = ""
+    """The slice of the same job that it takes over from; see `slices`."""
 
     @property
     def key(self) -> Key:

@@ -65,6 +65,9 @@ _ALL: Final = (
         "evicted_workloads_once_total", (*_CAUSE, *_CLASS), "Workloads evicted for a reason once or more", local=False
     ),
     _counter(
+        "replaced_workload_slices_total", ("cluster_queue",), "Slices of elastic jobs that a larger one took over"
+    ),
+    _counter(
         "preempted_workloads_total", ("preempting_cluster_queue", "reason"), "Workloads preempted, by who took the room"
     ),
     *_both("quota_reserved_wait_time_seconds", _CLASS, "From queued to quota reserved", buckets=_waits(14)),

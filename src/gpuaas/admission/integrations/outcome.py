@@ -14,6 +14,7 @@ from gpuaas.engine.values import Millis
 Object = dict[str, Any]
 View = Mapping[str, Any]
 
+REPLACED = "WorkloadSliceReplaced"
 _LONGEST = 32_768
 _NOT_READY = "Not all pods are ready or succeeded"
 _RECOVERING = "At least one pod has failed, waiting for recovery"

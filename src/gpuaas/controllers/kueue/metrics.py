@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.admission.configuration import Configured
+from gpuaas.admission.integrations.outcome import REPLACED
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.client.protocol import Object
@@ -98,6 +99,8 @@ class KueueCounts:
 
     def _finished(self, obj: Object, conditions: Conditions) -> None:
         self._count("finished_workloads_total", obj, _class(obj))
+        if conditions["Finished"].get("reason") == REPLACED:
+            self.series.count("kueue_replaced_workload_slices_total", _queue(obj))
 
     def _evicted(self, old: Object, new: Object, before: Conditions) -> None:
         """Each eviction raises one number in the workload's own statistics."""

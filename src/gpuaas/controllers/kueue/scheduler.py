@@ -9,6 +9,8 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from gpuaas.admission.integrations.keys import JOB_UID
+from gpuaas.admission.integrations.outcome import REPLACED, ended, is_finished
 from gpuaas.admission.ledger import preemption_entry
 from gpuaas.admission.life import conditions_of, life_of, pending_status, status_with
 from gpuaas.admission.status import admission, resource_requests
@@ -34,6 +36,7 @@ _LOOK_AGAIN = 0.02  # seconds
 _ATTEMPTS = 8  # at a write others write as well
 _SPEAKERS = 4
 _WORDS_AT_ONCE, _WORDS_A_SECOND = 5, 1.0  # about one waiting workload
+_REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
 
@@ -144,7 +147,7 @@ class Scheduler:
             if not making_room or await _all_true(making_room):
                 await self._reserve(admitted)
             else:
-                self._mirror.failed(admitted.key, self._find(admitted.key))
+                self._take_back(admitted, self._find(admitted.key))
         finally:
             if self._admitting.get(admitted.key) is asyncio.current_task():
                 del self._admitting[admitted.key]
@@ -152,7 +155,7 @@ class Scheduler:
     async def _reserve(self, admitted: Admitted) -> None:
         obj = self._find(admitted.key)
         if obj is None or obj["metadata"].get("uid") != admitted.uid:
-            self._mirror.failed(admitted.key, obj)
+            self._take_back(admitted, obj)
             return
         engine, now = self._mirror.engine, self._millis()
         queue = engine.forest.queues[admitted.cluster_queue]
@@ -165,14 +168,41 @@ class Scheduler:
                 obj, lambda seen: reserve(life_of(seen), admitted.cluster_queue, required, now), given
             )
         except NotFound:
-            self._mirror.failed(admitted.key, None)
+            self._take_back(admitted, None)
             return
         except ApiError as error:
             _log.warning("admission of %s: %s", admitted.key, error)
-            self._mirror.failed(admitted.key, self._find(admitted.key))
+            self._take_back(admitted, self._find(admitted.key))
             return
         self._mirror.wrote(admitted.key)
         self._tell_admitted(obj, admitted, life)
+        if admitted.replaces:
+            await self._finish_replaced(admitted, obj)
+
+    def _take_back(self, admitted: Admitted, obj: Object | None) -> None:
+        """It could not be admitted; whom it was to replace holds on."""
+        self._mirror.failed(admitted.key, obj)
+        if admitted.replaces:
+            self._mirror.stays(self._find(admitted.replaces))
+
+    async def _finish_replaced(self, admitted: Admitted, by: Object) -> None:
+        """Not before its successor is written as admitted. Should this fail, the job's controller does it later."""
+        old = self._find(admitted.replaces)
+        uid, job = by["metadata"]["uid"], (by["metadata"].get("labels") or {}).get(JOB_UID, "")
+        words = f"{_REPLACED_FOR} (UID: {uid}, JobUID: {job}) due to workload slice aggregation"
+        try:
+            for _ in range(_ATTEMPTS):
+                if old is None or is_finished(old):
+                    return
+                try:
+                    await write_status(self._client, WORKLOADS, old, ended(old, REPLACED, words, self._clock.now()))
+                except Conflict:
+                    old = await self._newest(old)
+                    continue
+                self._event(old, NORMAL, REPLACED, words)
+                return
+        except ApiError as error:
+            _log.warning("%s was replaced by %s: %s", admitted.replaces, admitted.key, error)
 
     def _tell_admitted(self, obj: Object, admitted: Admitted, life: Life) -> None:
         waited = self._clock.now() - _queued_at(obj)
