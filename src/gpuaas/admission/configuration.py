@@ -31,6 +31,23 @@ class MetricsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRules:
+    """What is done about nodes that fail under workloads with places on them."""
+
+    replaces: bool = True
+    """Look for other places at all."""
+    fail_fast: bool = True
+    """Evict where there are none, rather than wait for some."""
+    on_pod_termination: bool = True
+    """A node that is not ready or tainted counts as failed once its pods are gone; otherwise at once, or after a while."""
+    on_taints: bool = True
+    over_time: bool = False
+    """A node that has not been ready for long counts as failed whatever its pods do."""
+    keeps_single_pods: bool = True
+    """A workload of a single pod keeps its place: the pod cannot move."""
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     jobs: JobsConfig = field(default_factory=JobsConfig)
     engine: Config = field(default_factory=Config)
@@ -42,6 +59,7 @@ class Configuration:
     finished_kept: float | None = None
     """Seconds after which a finished workload is deleted; None: never."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    nodes: NodeRules = field(default_factory=NodeRules)
 
 
 class Configured:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, MetricsConfig
+from gpuaas.admission.configuration import Configuration, MetricsConfig, NodeRules
 from gpuaas.admission.configuration_fields import Findings, Section
 from gpuaas.admission.configuration_gates import OFF, ON
 from gpuaas.admission.integrations.config import JobsConfig
@@ -37,6 +37,14 @@ OTHER_FRAMEWORKS = frozenset(
 NAME_LABEL = "kubernetes.io/metadata.name"
 _IN_CONFIG_MAP = "controller_manager_config.yaml"
 _STRATEGIES = (BOTH_STRATEGIES[:1], BOTH_STRATEGIES[1:], BOTH_STRATEGIES)
+_NODE_GATES = {
+    "TASFailedNodeReplacement": "replaces",
+    "TASFailedNodeReplacementFailFast": "fail_fast",
+    "TASReplaceNodeOnPodTermination": "on_pod_termination",
+    "TASReplaceNodeOnNodeTaints": "on_taints",
+    "TASReplaceNodeDueToNotReadyOverFixedTime": "over_time",
+    "SkipReassignmentForPodOwnedWorkloads": "keeps_single_pods",
+}
 _ELSEWHERE = {
     "webhook": "webhooks are part of the server",
     "leaderElection": "there is one process",
@@ -126,7 +134,8 @@ class _Reader:
         )
         engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block)
         metrics = self._metrics(local_queues=gates.get("LocalQueueMetrics", True))
-        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics)
+        nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
+        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics, nodes)
 
     def _namespaces(self) -> LabelSelector:
         """Kueue's own pods must never wait for Kueue."""
@@ -259,7 +268,7 @@ class _Reader:
 
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
-        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics"}
+        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", *_NODE_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)
             if not isinstance(value, bool):

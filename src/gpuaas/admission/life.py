@@ -44,6 +44,7 @@ def life_of(workload: View) -> Life:
             each.get("delayedTopologyRequest") == "Pending" and not each.get("topologyAssignment")
             for each in assignments
         ),
+        unhealthy=tuple(each["name"] for each in status.get("unhealthyNodes") or ()),
         requeue_count=requeue.get("count", 0),
         requeue_at=_millis(requeue.get("requeueAt")),
         executed=status.get("accumulatedPastExecutionTimeSeconds", 0) * 1000,
@@ -82,6 +83,8 @@ def status_with(workload: View, life: Life, admission: Object | None = None) -> 
         _set(status, "accumulatedPastExecutionTimeSeconds", life.executed // 1000)
     if life.evictions != before.evictions:
         status["schedulingStats"] = {**(status.get("schedulingStats") or {}), "evictions": _stats(life)}
+    if life.unhealthy != before.unhealthy:
+        _set(status, "unhealthyNodes", [{"name": name} for name in life.unhealthy])
     _set(status, "clusterName", life.cluster)
     _set(status, "nominatedClusterNames", list(life.nominated))
     if admission is not None:

@@ -61,6 +61,8 @@ class Life:
     checks: tuple[CheckStatus, ...] = ()
     topology_pending: bool = False
     """A place is still to be chosen, once the checks are ready."""
+    unhealthy: tuple[str, ...] = ()
+    """Nodes it has places on and that failed."""
     requeue_count: int = 0
     requeue_at: Millis | None = None
     executed: Millis = 0
@@ -141,6 +143,7 @@ def evict(life: Life, reason: str, message: str, now: Millis, cause: str = "", r
         evicted=Flag(True, shown, message, now),
         preempted=Flag(True, rule, message, now) if rule else life.preempted,
         checks=tuple(_reset(check, now) for check in life.checks),
+        unhealthy=(),
         cluster=None,
         nominated=(),
         evictions=_counted(life.evictions, reason, cause),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.topology_fit import PODS, Ask, Domains, NoPlace, Requests, fit
+from gpuaas.engine.topology_replace import relocated
 from gpuaas.engine.topology_tree import Amounts, PlaceTree
 from gpuaas.engine.topology_values import HOSTNAME, Node, Topology
 from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission, Workload
@@ -111,6 +112,21 @@ class Places:
                     if ask is not None:
                         domains[ask.index] = its
                         _assume(assumed, its, ask.requests)
+        return Found(domains)
+
+    def relocate(self, asks: Mapping[str, list[Ask]], held: Mapping[int, Domains], failed: str) -> Found:
+        """Other places for the pods on a failed node; everything else stays where it is (`held`)."""
+        domains: dict[int, Domains] = {}
+        by_host: dict[tuple[str, ...], Amounts] = {}
+        for flavor in sorted(asks):
+            tree = self._tree(flavor)
+            assumed = by_host if tree.by_host else {}
+            for ask in asks[flavor]:
+                try:
+                    domains[ask.index], fresh = relocated(tree, ask, held[ask.index], failed, assumed)
+                except NoPlace as no:
+                    return Found(domains, (ask.index, flavor, str(no)))
+                _assume(assumed, fresh, ask.requests)
         return Found(domains)
 
     def fits(self, placed: Iterable[Placed]) -> bool:

@@ -6,6 +6,7 @@ everybody left fit nowhere. Choosing places is `topology`'s and `topology_fit`'s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpuaas.engine.assign import Assignment, Mode, SetChoice
@@ -14,11 +15,14 @@ from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Token, Unfit
 from gpuaas.engine.shapes import ShapePlan
 from gpuaas.engine.topology import Found, Placed, Places, placement_of, with_pod
-from gpuaas.engine.topology_fit import Ask
+from gpuaas.engine.topology_fit import Ask, Domains
 from gpuaas.engine.tree import FlavorResources
+from gpuaas.engine.values import PodSet, PodSetAdmission
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+
+NO_PLACES_KNOWN = "workload requires Topology, but there is no TAS cache information"
 
 Asks = dict[str, list[Ask]]
 
@@ -86,21 +90,31 @@ def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: Fl
     return asks
 
 
-def place_reserved(item: Item, queue: Queue, places: Places) -> str:
-    """Choose the places a reserved workload still waits for. Gives the words where there are none; nothing on success."""
+def place_reserved(
+    item: Item, queue: Queue, places: Places, pod_sets: Mapping[str, PodSet], failed: str = ""
+) -> tuple[str, str]:
+    """Choose the places a reserved workload still waits for, or others for what it has on a failed node.
+
+    `pod_sets` are as its checks left them. Gives (pod set, words) where there are none; nothing on success.
+    """
     assert item.admission is not None
-    pod_sets = {pod_set.name: pod_set for pod_set in item.workload.pod_sets}
     asks: Asks = {}
+    held: dict[int, Domains] = {}
     for index, given in enumerate(item.admission):
-        pod_set = pod_sets[given.name]
         flavor = next((f for _, f in given.flavors if places.has_places(f)), None)
-        if given.delayed and flavor is not None and given.domains is None and not _elsewhere(queue):
-            implied = pod_set.topology is None or not pod_set.topology.explicit
-            requests = with_pod(placement_of(pod_set))
-            asks.setdefault(flavor, []).append(Ask(index, pod_set, given.count, requests, flavor, implied))
-    found = places.find(asks)
+        if not _needs_places(given, queue, failed):
+            continue
+        if flavor is None:
+            return given.name, NO_PLACES_KNOWN
+        pod_set = pod_sets[given.name]
+        implied = pod_set.topology is None or not pod_set.topology.explicit
+        ask = Ask(index, pod_set, given.count, with_pod(placement_of(pod_set)), flavor, implied)
+        asks.setdefault(flavor, []).append(ask)
+        held[index] = given.domains or ()
+    found = places.relocate(asks, held, failed) if failed else places.find(asks)
     if found.failure is not None:
-        return found.failure[2]
+        index, _, words = found.failure
+        return item.admission[index].name, words
     item.admission = tuple(
         replace(given, domains=found.domains[index], delayed=False) if index in found.domains else given
         for index, given in enumerate(item.admission)
@@ -108,7 +122,13 @@ def place_reserved(item: Item, queue: Queue, places: Places) -> str:
     places.remove(item.placed)
     item.placed = places.placed(item.workload, item.admission)
     places.add(item.placed)
-    return ""
+    return "", ""
+
+
+def _needs_places(given: PodSetAdmission, queue: Queue, failed: str) -> bool:
+    if failed:
+        return any(values[-1] == failed for values, _ in given.domains or ())
+    return given.delayed and given.domains is None and not _elsewhere(queue)
 
 
 def placed_by(assignment: Assignment, frs: FlavorResources, places: Places) -> tuple[Placed, ...]:

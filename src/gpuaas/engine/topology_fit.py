@@ -60,20 +60,26 @@ class Excluded:
 
 
 def fit(
-    tree: PlaceTree, workers: Ask, leader: Ask | None, assumed: dict[tuple[str, ...], Amounts], empty: bool
+    tree: PlaceTree,
+    workers: Ask,
+    leader: Ask | None,
+    assumed: dict[tuple[str, ...], Amounts],
+    empty: bool,
+    within: tuple[str, ...] = (),
 ) -> tuple[Domains, Domains]:
-    """Places for the workers and for the leader. Raises NoPlace with upstream's words."""
-    return _Search(tree, workers, leader).run(assumed, empty)
+    """Places for the workers and for the leader, within one domain if it is named. Raises NoPlace in upstream's words."""
+    return _Search(tree, workers, leader, within).run(assumed, empty)
 
 
 class _Search:
     __slots__ = (
         "_ask", "_count", "_excluded", "_inner", "_leader", "_leaders", "_level", "_loose", "_required", "_size",
-        "_slice_level", "_tree",
+        "_slice_level", "_tree", "_within",
     )  # fmt: skip
 
-    def __init__(self, tree: PlaceTree, workers: Ask, leader: Ask | None) -> None:
+    def __init__(self, tree: PlaceTree, workers: Ask, leader: Ask | None, within: tuple[str, ...]) -> None:
         self._tree = tree
+        self._within = within
         self._ask = workers
         self._leader = leader
         self._count = workers.count
@@ -157,12 +163,15 @@ class _Search:
     # How much fits where
 
     def _count_leaves(self, assumed: dict[tuple[str, ...], Amounts], empty: bool) -> None:
-        tree, excluded = self._tree, self._excluded
+        tree, excluded, within = self._tree, self._excluded, self._within
         tolerations = self._ask.pod_set.tolerations + tree.tolerations
         excluded.total = len(tree.leaves)
         for identity, leaf in tree.leaves.items():
             leaf.clear()
             if self._infeasible(leaf, tolerations):
+                continue
+            if within and leaf.values[: len(within)] != within:
+                excluded.count("topologyDomain")
                 continue
             free = leaf.free(empty)
             for resource, amount in assumed.get(identity, {}).items():

@@ -233,7 +233,7 @@ def test_where_a_check_provisions_nodes_places_are_chosen_later() -> None:
     (given,) = lab.cycle().admissions[0].pod_sets
     assert given.delayed
     assert given.domains is None
-    assert lab.engine.place("ns/w") == ""
+    assert lab.engine.place("ns/w") == ("", "")
     assert places(lab, "w") == {"b1-r1-n1": 1}
     lab.engine.validate()
 
@@ -244,5 +244,7 @@ def test_places_that_are_gone_by_then_are_told() -> None:
     lab.tell(queue("q", {"l4": 100}, checks=(check,)), queue("other", {"l4": 100}))
     lab.run("w", "q", 4)
     lab.run("first", "other", 4)
-    assert lab.engine.place("ns/w").startswith('topology "topo" doesn\'t allow to fit any of 1 pod(s)')
+    name, words = lab.engine.place("ns/w")
+    assert name == "main"
+    assert words.startswith('topology "topo" doesn\'t allow to fit any of 1 pod(s)')
     assert lab.running() == {"w", "first"}
