@@ -78,10 +78,10 @@ def needs_second_look(workload: View) -> bool:
 def is_of_one_pod(workload: View) -> bool:
     """Made for a single pod, which cannot move, and which it does not outlive."""
     meta = workload["metadata"]
-    owners = meta.get("ownerReferences") or ()
-    if len(owners) != 1 or (meta.get("annotations") or {}).get(keys.IS_GROUP) == "true":
+    if (meta.get("annotations") or {}).get(keys.IS_GROUP) == "true":
         return False
-    return owners[0].get("kind") == "Pod" and owners[0].get("apiVersion") == "v1"
+    owners = [(each.get("apiVersion"), each.get("kind")) for each in meta.get("ownerReferences") or ()]
+    return owners == [("v1", "Pod")]
 
 
 def checked_pod_sets(workload: View, pod_sets: Iterable[PodSet]) -> Iterator[PodSet]:

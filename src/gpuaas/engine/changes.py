@@ -65,5 +65,15 @@ class Finished:
     """Whether what was found inadmissible is looked at again now."""
 
 
+@dataclass(frozen=True, slots=True)
+class OtherUsage:
+    """What pods that are not placed through a topology take of a node now, their number as `pods`."""
+
+    node: str
+    amounts: tuple[tuple[str, int], ...]
+    wakes: bool = False
+    """Whether what found no place is looked at again now."""
+
+
 Value = Flavor | Cohort | ClusterQueue | LocalQueue | Namespace | Topology | Node | Workload
-Change = Value | Gone | Reserved | Evicted | Released | Finished | PodsReady
+Change = Value | Gone | Reserved | Evicted | Released | Finished | PodsReady | OtherUsage

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.topology_fit import PODS, Ask, Domains, NoPlace, Requests, fit
@@ -63,6 +63,29 @@ class Places:
 
     def flavors_changed(self) -> None:
         self._trees.clear()
+
+    def others_take(self, name: str, amounts: Requests) -> None:
+        """Pods that are not placed here take this of a node. It happens often: trees are mended, not grown anew."""
+        before = self.nodes.get(name)
+        if before is None or before.other_usage == amounts:
+            return
+        self.nodes[name] = replace(before, other_usage=amounts)
+        more = dict(amounts)
+        for resource, amount in before.other_usage:
+            more[resource] = more.get(resource, 0) - amount
+        for name, tree in self._trees.items():
+            flavor = self._flavors.get(name)
+            if flavor is not None and before.usable and _offers(before, dict(flavor.node_labels), tree.levels):
+                tree.take(before, more)
+
+    def matters(self, name: str) -> bool:
+        """Whether some flavor has places on the node."""
+        node = self.nodes.get(name)
+        return node is not None and any(
+            self.has_places(flavor.name)
+            and _offers(node, dict(flavor.node_labels), self.topologies[flavor.topology or ""].levels)
+            for flavor in self._flavors.values()
+        )
 
     def missing_topology(self, flavor: Flavor) -> bool:
         return flavor.topology is not None and flavor.topology not in self.topologies

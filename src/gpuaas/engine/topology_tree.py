@@ -72,19 +72,29 @@ class PlaceTree:
 
     def grow(self, nodes: Iterable[Node], usage: Mapping[tuple[str, ...], Amounts]) -> None:
         for node in nodes:
-            labels = dict(node.labels)
-            values = tuple(labels[level] for level in self.levels)
-            identity = values[-1:] if self.by_host else values
+            values, identity = self._place_of(node)
             leaf = self.leaves.get(identity)
             if leaf is None:
                 leaf = self.leaves[identity] = Leaf(values, usage[identity])
                 if self.by_host:
-                    leaf.labels, leaf.taints = labels, node.taints
+                    leaf.labels, leaf.taints = dict(node.labels), node.taints
                 self._attach(leaf, len(self.levels) - 1)
             for resource, amount in node.allocatable:
                 leaf.capacity[resource] = leaf.capacity.get(resource, 0) + amount
             for resource, amount in node.other_usage:
                 leaf.capacity[resource] = leaf.capacity.get(resource, 0) - amount
+
+    def take(self, node: Node, amounts: Mapping[str, int]) -> None:
+        """Others take so much more of a node."""
+        leaf = self.leaves[self._place_of(node)[1]]
+        for resource, amount in amounts.items():
+            leaf.capacity[resource] = leaf.capacity.get(resource, 0) - amount
+
+    def _place_of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The values of all levels, and what identifies the leaf."""
+        labels = dict(node.labels)
+        values = tuple(labels[level] for level in self.levels)
+        return values, values[-1:] if self.by_host else values
 
     def level(self, label: str) -> int | None:
         return self.levels.index(label) if label in self.levels else None

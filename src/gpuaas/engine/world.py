@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from gpuaas.engine.changes import Change, Evicted, Finished, Gone, PodsReady, Released, Reserved
+from gpuaas.engine.changes import Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
 from gpuaas.engine.constraints import term_holds
 from gpuaas.engine.forest import Forest
 from gpuaas.engine.items import Item, Shapes
@@ -116,6 +116,10 @@ class World:
             case Topology() | Node():
                 self.places.learn(change)
                 self._everything_changed()
+            case OtherUsage(node, amounts, wakes):
+                self.places.others_take(node, amounts)
+                if wakes:
+                    self._everything_changed()
             case Gone(kind, name):
                 self._gone(kind, name)
 

@@ -34,6 +34,7 @@ SLICE_TOPOLOGY: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 SLICE_LAYERS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 POD_SET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
+INDEX_OFFSET: Final = "kueue.x-k8s.io/pod-index-offset"
 
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"

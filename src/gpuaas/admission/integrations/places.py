@@ -7,13 +7,14 @@ fill the places as they come. Places of pods that already have one are taken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from gpuaas.admission.integrations import keys
 from gpuaas.admission.integrations.jobs import annotations_of, labels_of
 from gpuaas.admission.integrations.pods import has_ended, has_gate
 from gpuaas.admission.status import domains_of
+from gpuaas.engine.topology_values import HOSTNAME
 
 Object = dict[str, Any]
 View = Mapping[str, Any]
@@ -30,20 +31,22 @@ def ungated(pod: View, labels: Mapping[str, str]) -> Object:
 
 
 def layout(
-    assignment: View, request: View | None, pods: Sequence[Object], *, first: int = 0
+    assignment: View, request: View | None, pods: Sequence[Object], *, first: int = 0, failed: Collection[str] = ()
 ) -> list[tuple[Object, Object]]:
-    """(pod, node labels) for the pods that still wait for a place; `first` is the rank of the set's first pod."""
+    """(pod, node labels) for the pods that still wait for a place; `first` is the rank of the set's first pod. Places on
+    failed nodes are not given out: others are looked for."""
     placed = assignment["topologyAssignment"]
     levels: list[str] = placed["levels"]
     places = [place for place, count in domains_of(placed) or () for _ in range(count)]
-    live = [pod for pod in pods if not has_ended(pod) and not pod["metadata"].get("deletionTimestamp")]
+    live = [pod for pod in pods if not has_ended(pod)]  # one that is being deleted still has its place
     waiting = [pod for pod in live if has_gate(pod, keys.TOPOLOGY_GATE)]
-    ranks = _ranks(live, request, len(places), first)
-    if ranks is not None:
+    ranks = _ranks(live, request, assignment.get("count", len(places)), first)
+    if ranks is not None and _as_ranked(levels, places, live, ranks):
         found = [(pod, places[ranks[_name(pod)]]) for pod in waiting]
     else:
         found = _first_come(levels, places, live, waiting)
-    return [(pod, dict(zip(levels, place, strict=True))) for pod, place in found]
+    lost = set(failed) if levels[-1] == HOSTNAME else set()
+    return [(pod, dict(zip(levels, place, strict=True))) for pod, place in found if place[-1] not in lost]
 
 
 def _ranks(pods: Sequence[Object], request: View | None, size: int, first: int) -> dict[str, int] | None:
@@ -51,17 +54,36 @@ def _ranks(pods: Sequence[Object], request: View | None, size: int, first: int) 
     label = (request or {}).get("podIndexLabel")
     if not label:
         return None
-    group, count = (request or {}).get("subGroupIndexLabel"), (request or {}).get("subGroupCount") or 1
-    each = size // count if group else 0
+    group, count = (request or {}).get("subGroupIndexLabel"), (request or {}).get("subGroupCount") or 0
+    if group and count <= 0:
+        return None
+    each = size // count if group else size + first
     found: dict[str, int] = {}
     for pod in pods:
         index = _number(pod, label)
         outer = _number(pod, group) if group else 0
-        if index is None or outer is None:
+        if index is None or outer is None or index >= each or (group and outer >= count):
             return None
-        found[_name(pod)] = outer * each + index - first
+        found[_name(pod)] = (outer * each if group else 0) + index - first
     fits = all(0 <= rank < size for rank in found.values()) and len(set(found.values())) == len(found)
     return found if fits else None
+
+
+def _as_ranked(
+    levels: Sequence[str], places: Sequence[Place], live: Sequence[Object], ranks: Mapping[str, int]
+) -> bool:
+    """Whether ranks tell where pods go: each has a place, and those that have theirs are there. After a failed node was
+    replaced they need not be; and slices may leave fewer places than there are pods."""
+    return all(
+        ranks[_name(pod)] < len(places)
+        and (has_gate(pod, keys.TOPOLOGY_GATE) or _place_of(pod, levels) == places[ranks[_name(pod)]])
+        for pod in live
+    )
+
+
+def _place_of(pod: View, levels: Sequence[str]) -> Place:
+    selector = pod["spec"].get("nodeSelector") or {}
+    return tuple(selector.get(level, "") for level in levels)
 
 
 def _first_come(
@@ -70,8 +92,7 @@ def _first_come(
     taken: Counter[Place] = Counter()
     for pod in live:
         if not has_gate(pod, keys.TOPOLOGY_GATE):
-            selector = pod["spec"].get("nodeSelector") or {}
-            taken[tuple(selector.get(level, "") for level in levels)] += 1
+            taken[_place_of(pod, levels)] += 1
     free = []
     for place in places:
         if taken[place] > 0:

@@ -1,12 +1,13 @@
 """Pods of workloads that were given places: each is bound to its own and let go to the scheduler."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, outcome
 from gpuaas.admission.integrations.places import layout, ungated
 from gpuaas.admission.integrations.pods import has_gate
+from gpuaas.admission.placement import unhealthy_of
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
@@ -41,7 +42,9 @@ class PlacesController(Controller):
             return None
         for assignment, request, first in _pod_sets(workload):
             mine = [pod for pod in pods if labels_of(pod).get(keys.POD_SET) == assignment["name"]]
-            for pod, labels in layout(assignment, request, mine, first=first):
+            for pod, labels in layout(
+                assignment, request, mine, first=first + _offset(mine), failed=unhealthy_of(workload)
+            ):
                 if has_gate(pod):
                     continue  # it has not been started yet
                 try:
@@ -69,6 +72,12 @@ def _pod_sets(workload: Object) -> Iterable[tuple[Object, Object | None, int]]:
             ]
             behind = bool(others) and others[0] < assignment["count"]
             yield assignment, request, others[0] if behind else 0
+
+
+def _offset(pods: Sequence[Object]) -> int:
+    """How far the ranks of the set's pods are off; all say the same."""
+    said = annotations_of(pods[0]).get(keys.INDEX_OFFSET, "") if pods else ""
+    return int(said) if said.isdigit() else 0
 
 
 def _placed(workload: Mapping[str, Any]) -> Iterable[Key]:

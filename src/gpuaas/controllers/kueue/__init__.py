@@ -1,6 +1,7 @@
 """Kueue in process: admission, workloads, and the statuses of queues."""
 
 from gpuaas.controllers.kueue.core import KueueCore
+from gpuaas.controllers.kueue.nodes import PlacedNodes
 from gpuaas.controllers.kueue.statuses import QueueStatuses
 
-__all__ = ["KueueCore", "QueueStatuses"]
+__all__ = ["KueueCore", "PlacedNodes", "QueueStatuses"]

@@ -28,11 +28,13 @@ from gpuaas.client.kueue import (
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object
-from gpuaas.client.resources import NAMESPACES, NODES
+from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.kueue.bounds import Bounds
 from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
+from gpuaas.controllers.kueue.other_pods import OtherPods
 from gpuaas.controllers.kueue.scheduler import Scheduler
+from gpuaas.controllers.kueue.second_look import SecondLook
 from gpuaas.controllers.kueue.shares import WeightedShares
 from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.usage import UsageSampling
@@ -66,6 +68,10 @@ class KueueCore(Controller):
         self._bounds = Bounds(of, of(WORKLOADS), self._read_again)
         self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now, self._bounds))
         self._followed += self._bounds.follow()
+        others = OtherPods(of(PODS), self.engine.places, self.mirror.other_usage, deps.clock)
+        self.mirror.others = others
+        of(TOPOLOGIES).subscribe(others.topology_changed)
+        self._followed.append(of(PODS))
         self._local_queues, self._cluster_queues = of(LOCAL_QUEUES), of(CLUSTER_QUEUES)
         self._classes = of(PRIORITY_CLASSES)
         for resource, told in (
@@ -102,6 +108,9 @@ class KueueCore(Controller):
         self.scheduler.looked = self.counts.looked
         self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
+        self._second_look = SecondLook(
+            self.client, self._workloads, self.engine, self._configured, deps.clock, deps.events.recorder(ADMISSION)
+        )
         self._started = False
 
     def _changed(self) -> None:
@@ -134,6 +143,7 @@ class KueueCore(Controller):
             group.create_task(super().run(), name="kueue workloads")
             group.create_task(self._usage.run(), name="kueue usage")
             group.create_task(self._shares.run(), name="kueue shares")
+            group.create_task(self._second_look.run(), name="kueue second look")
 
     # Workloads.
 

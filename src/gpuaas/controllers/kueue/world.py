@@ -11,7 +11,8 @@ from typing import Any
 from gpuaas.admission import quotas
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.workloads import Reader, holds_quota, queueable
-from gpuaas.engine.changes import Change, Evicted, Finished, Gone, PodsReady, Released, Reserved
+from gpuaas.controllers.kueue.other_pods import OtherPods
+from gpuaas.engine.changes import Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.values import StopPolicy, Workload
 
@@ -31,6 +32,8 @@ class Mirror:
         self._assumed: set[str] = set()
         self._checks: dict[str, Object] = {}
         self._queues: dict[str, Object] = {}
+        self.others: OtherPods | None = None
+        """What pods that are not placed take of nodes."""
 
     # Decisions of the engine that are being written.
 
@@ -68,7 +71,12 @@ class Mirror:
         self._value("Topology", old, new, quotas.topology)
 
     def node(self, old: Object | None, new: Object | None) -> None:
+        known = self._told.get(("Node", (new or old or {})["metadata"]["name"]))
         self._value("Node", old, new, quotas.node)
+        if self.others is not None and new is not None:
+            name = new["metadata"]["name"]
+            if self._told.get(("Node", name)) is not known:
+                self._tell(self.others.of(name))
 
     def local_queue(self, old: Object | None, new: Object | None) -> None:
         self._value("LocalQueue", old, new, quotas.local_queue)
@@ -113,7 +121,7 @@ class Mirror:
         item = self.engine.items.get(key)
         conditions = conditions_of(new)
         if is_true(conditions.get("QuotaReserved")) and (new.get("status") or {}).get("admission"):
-            self._reserved(key, new, value, before, conditions)
+            self._reserved(key, new, before != value or _moved(old, new), conditions)
         elif item is not None and item.reserved:
             if key in self._assumed:
                 return  # written, but not seen yet
@@ -121,11 +129,11 @@ class Mirror:
         elif before != value or item is None:
             self._tell(value)
 
-    def _reserved(self, key: str, obj: Object, value: Workload, before: Workload | None, conditions: Any) -> None:
+    def _reserved(self, key: str, obj: Object, news: bool, conditions: Any) -> None:
         self._assumed.discard(key)
         item = self.engine.items.get(key)
         fresh = item is None or not item.reserved
-        if fresh or before != value:
+        if fresh or news:
             self._tell(self.reader.reserved(obj))  # with what it holds: pods that are done give theirs back
         evicted = conditions.get("Evicted")
         if item is not None and not fresh and is_true(evicted) and not item.evicted:
@@ -147,6 +155,12 @@ class Mirror:
             self._told[kind, name] = value
             self._tell(value)
 
+    def other_usage(self, change: OtherUsage) -> None:
+        """Less room lets nobody in; more does, when it is said to."""
+        self.engine.apply(change)
+        if change.wakes:
+            self._changed()
+
     def _tell(self, change: Change) -> None:
         self.engine.apply(change)
         self._changed()
@@ -155,6 +169,12 @@ class Mirror:
 def _counts(workload: Object) -> bool:
     """Whether it waits or holds quota at all."""
     return holds_quota(workload) or queueable(workload)
+
+
+def _moved(old: Object | None, new: Object) -> bool:
+    """Whether what it was given changed while it held it: another chose other places for it."""
+    before = ((old or {}).get("status") or {}).get("admission")
+    return before is not None and before != new["status"]["admission"]
 
 
 def _check_rules(queue: View) -> list[Object]:
