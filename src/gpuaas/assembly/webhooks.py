@@ -13,7 +13,7 @@ from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
-from gpuaas.admission.integrations.jobs import annotations_of, queue_of
+from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, queue_of
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
@@ -124,6 +124,13 @@ class JobWebhook:
             if not self._kind.is_suspended(obj):
                 obj.update(self._kind.suspended(obj))
             self._kind.default(obj)
+        elif is_elastic(obj) and self._is_part(op, obj):
+            self._kind.default(obj)
+
+    def _is_part(self, op: Operation, obj: Object) -> bool:
+        """Whether it belongs to an elastic job, whose workload stands for it too."""
+        ancestor = self._around.ancestor(obj, op.namespace, f"m{self._kind.webhook}.kb.io")
+        return ancestor is not None and is_elastic(ancestor[1])
 
     def validate(self, op: Operation, obj: Object, old: Old) -> None:
         if op.subresource not in ("", "scale") or not obj.get("spec") or (old is not None and not old.get("spec")):

@@ -22,12 +22,13 @@ RAY_JOBS = Resource("ray.io", "v1", "rayjobs", True, "RayJob")
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 _OURS = "ray.io/kuberay-operator"
 ENDED = ("Complete", "Failed")
+_PASSED_ON = ("gpuaas.dev/start-seconds", "kueue.x-k8s.io/elastic-job")
 
 View = Mapping[str, Any]
 
 
 def wanted_cluster(job: View, name: str) -> Object:
-    wishes = {key: value for key, value in annotations_of(job).items() if key == "gpuaas.dev/start-seconds"}
+    wishes = {key: value for key, value in annotations_of(job).items() if key in _PASSED_ON}
     made: Object = {
         "name": name,
         "namespace": job["metadata"]["namespace"],

@@ -8,9 +8,10 @@ from typing import Any
 
 from gpuaas.admission.integrations import keys, topology
 from gpuaas.admission.integrations.integration import Find, Finish, Integration
-from gpuaas.admission.integrations.jobs import annotations_of
+from gpuaas.admission.integrations.jobs import annotations_of, is_elastic
 from gpuaas.admission.integrations.podsets import Info, expect, injected, restored
 from gpuaas.admission.integrations.rules import ANNOTATIONS, integer_complaint
+from gpuaas.admission.integrations.slices import gated
 from gpuaas.base.fielderrors import FieldError, forbidden, invalid, keyed
 from gpuaas.client.resources import JOBS
 
@@ -27,6 +28,7 @@ class BatchJob(Integration):
     framework = "batch/job"
     resource = JOBS
     webhook = "job"
+    elastic = True
     steps = True
 
     def pod_sets(self, job: View, find: Find) -> list[Object]:
@@ -91,6 +93,10 @@ class BatchJob(Integration):
             ended = _ended_indexes(status, completions)
         left = max(completions - ended, 0)
         return {keys.MAIN: parallelism - left} if parallelism > 1 and ended > 0 and left < parallelism else {}
+
+    def default(self, job: Object) -> None:
+        if is_elastic(job):
+            job["spec"] = {**job["spec"], "template": gated(job["spec"]["template"])}
 
     def create_errors(self, job: View, find: Find) -> list[FieldError]:
         return [*_partial_errors(job), *_equal_errors(job), *_topology_errors(job)]
@@ -159,7 +165,7 @@ def _partial_errors(job: View) -> list[FieldError]:
         found.append(invalid(path, text, words))
     elif not 0 < int(text) < pods_count(job):
         found.append(invalid(path, int(text), f"should be between 0 and {pods_count(job) - 1}"))
-    if annotations_of(job).get(keys.ELASTIC) == "true":
+    if is_elastic(job):
         found.append(invalid(path, text, "partial admission and elastic job cannot be used together"))
     return found
 
@@ -183,7 +189,15 @@ def _equal_errors(job: View) -> list[FieldError]:
 
 
 def _topology_errors(job: View) -> list[FieldError]:
-    return topology.errors(_TEMPLATE, job["spec"]["template"].get("metadata"), pods_count(job))
+    metadata = job["spec"]["template"].get("metadata")
+    found = topology.errors(_TEMPLATE, metadata, pods_count(job))
+    if found or not is_elastic(job):
+        return found
+    for kind, key in (("required", keys.REQUIRED_TOPOLOGY), ("preferred", keys.PREFERRED_TOPOLOGY)):
+        if key in ((metadata or {}).get("annotations") or {}):
+            path = f"{_TEMPLATE}.annotations.{key}"
+            return [forbidden(path, f"{kind} topology is not supported with elastic jobs")]
+    return []
 
 
 def _tidy(metadata: Object) -> Object:

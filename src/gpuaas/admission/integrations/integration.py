@@ -39,8 +39,11 @@ class Integration:
     prebuilt = True
     """May use a workload made beforehand."""
     elastic = False
+    """May grow and shrink while it runs, if its job says so; see `slices`."""
     needs: tuple[Resource, ...] = ()
     """What `pod_sets` looks up besides the job."""
+    children: tuple[Resource, ...] = ()
+    """Of these, news of those the job controls are the job's."""
     steps = False
     """Is stopped in steps: its templates can be restored only once it has no start time."""
     stops_itself = False
@@ -93,6 +96,14 @@ class Integration:
     def is_wanted(self, job: View) -> bool:
         """False while its user has stopped it: then its workload is deactivated."""
         return True
+
+    def slice_name_part(self, job: View) -> str:
+        """What tells the slices of an elastic job apart, in their names."""
+        return str(job["metadata"].get("generation", 1))
+
+    def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
+        """What an elastic job is annotated with."""
+        return {}
 
     # At the API.
 

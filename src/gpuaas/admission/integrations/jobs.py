@@ -37,6 +37,11 @@ def priority_class_of(job: View) -> str:
     return labels_of(job).get(keys.PRIORITY_CLASS, "")
 
 
+def is_elastic(job: View) -> bool:
+    """A job that may grow and shrink while it runs, or a workload of one."""
+    return annotations_of(job).get(keys.ELASTIC) == "true"
+
+
 def prebuilt_of(job: View) -> str:
     return annotations_of(job).get(keys.PREBUILT) or labels_of(job).get(keys.PREBUILT, "")
 
@@ -50,8 +55,10 @@ def max_exec_time_of(job: View) -> int | None:
     return value if 0 < value < 2**31 else None
 
 
-def new_workload(job: View, resource: Resource, pod_sets: Sequence[Object], copied: Sequence[str] = ()) -> Object:
-    """The workload that stands for the job; priority is added by `with_priority`."""
+def new_workload(
+    job: View, resource: Resource, pod_sets: Sequence[Object], copied: Sequence[str] = (), extra: str = ""
+) -> Object:
+    """The workload that stands for the job; priority is added by `with_priority`. `extra` makes its name another."""
     metadata = job["metadata"]
     uid = metadata.get("uid", "")
     labels = {key: labels_of(job)[key] for key in copied if key in labels_of(job)}
@@ -61,7 +68,7 @@ def new_workload(job: View, resource: Resource, pod_sets: Sequence[Object], copi
     if annotations_of(job).get(keys.GATED_BY):
         annotations[keys.GATED_BY] = annotations_of(job)[keys.GATED_BY]
     meta: Object = {
-        "name": workload_name(resource.kind, resource.group, metadata["name"], uid),
+        "name": workload_name(resource.kind, resource.group, metadata["name"], uid, extra),
         "namespace": metadata["namespace"],
         "labels": labels,
         "finalizers": [FINALIZER],

@@ -6,6 +6,8 @@ _HASH = 5
 _LONGEST = 253 - 1 - _HASH
 
 
-def workload_name(kind: str, group: str, name: str, uid: str) -> str:
-    digest = hashlib.sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()
+def workload_name(kind: str, group: str, name: str, uid: str, extra: str = "") -> str:
+    """`extra` tells several of one job apart."""
+    parts = (kind, group, name, uid, extra) if extra else (kind, group, name, uid)
+    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
     return f"{kind.lower()}-{name}"[:_LONGEST] + f"-{digest[:_HASH]}"

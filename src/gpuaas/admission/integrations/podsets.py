@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuaas.admission.integrations import keys
@@ -85,6 +85,9 @@ def _given(workload: View, assignment: View, pod_set: View, flavors: Flavors) ->
         selector |= spec.get("nodeLabels") or {}
         tolerations += spec.get("tolerations") or ()
     annotations = {keys.WORKLOAD: workload["metadata"]["name"]}
+    notes = workload["metadata"].get("annotations") or {}
+    if notes.get(keys.ELASTIC) == "true":
+        annotations[keys.SLICE_NAME] = notes.get(keys.SLICE_NAME) or annotations[keys.WORKLOAD]
     gates: list[View] = []
     if assignment.get("topologyAssignment"):
         gates.append({"name": keys.TOPOLOGY_GATE})
@@ -142,6 +145,9 @@ def _joined(what: str, one: Mapping[str, str], more: Mapping[str, str]) -> dict[
 def injected(template: View, info: Info) -> Object:
     """The pod template with everything the start adds."""
     before = from_pod_set({"template": template})
+    if keys.SLICE_NAME in info.annotations:  # an elastic job starts again with what an earlier slice has left there
+        ours = {keys.SLICE_NAME, keys.WORKLOAD}
+        before = replace(before, annotations={k: v for k, v in before.annotations.items() if k not in ours})
     return _with(template, _merged(before, info))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.admission.integrations import keys
-from gpuaas.admission.integrations.integration import Find, Finish
-from gpuaas.admission.integrations.jobs import annotations_of
+from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish
+from gpuaas.admission.integrations.jobs import annotations_of, is_elastic
+from gpuaas.admission.integrations.slices import gated, is_gated
 from gpuaas.admission.integrations.templated import Part, Templated, count_of
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, too_many
 from gpuaas.base.quantity import parse_quantity
@@ -19,6 +21,7 @@ View = Mapping[str, Any]
 CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 RAY_JOBS = Resource("ray.io", "v1", "rayjobs", True, "RayJob")
 HEAD, SUBMITTER = "head", "submitter"
+_SIZES, _GENERATION = "kueue.x-k8s.io/raycluster-podset-replica-sizes", "kueue.x-k8s.io/raycluster-generation"
 _FAULT_TOLERANCE = "ray.io/ft-enabled"
 _CLEANUP = {"cpu": "200m", "memory": "256Mi"}
 _AUTOSCALER: Object = {"cpu": "500m", "memory": "512Mi"}
@@ -32,6 +35,7 @@ class RayCluster(Templated):
     framework = "ray.io/raycluster"
     resource = CLUSTERS
     webhook = "raycluster"
+    elastic = True
     checks_only_held = True
 
     def parts(self, job: View, find: Find) -> list[Part]:
@@ -53,10 +57,17 @@ class RayCluster(Templated):
     def pods_ready(self, job: View) -> bool:
         return (job.get("status") or {}).get("state") == "ready"
 
+    def default(self, job: Object) -> None:
+        if is_elastic(job):
+            templates = [gated(part.template) for part in cluster_parts(job["spec"], "spec")]
+            job["spec"] = cluster_with(job["spec"], templates)
+
     def create_errors(self, job: View, find: Find) -> list[FieldError]:
         spec = job["spec"]
         found: list[FieldError] = []
-        if spec.get("enableInTreeAutoscaling"):
+        if is_elastic(job):
+            found += _gate_errors(spec)
+        elif spec.get("enableInTreeAutoscaling"):
             words = (
                 "a kueue-managed RayCluster can use autoscaling only as an elastic job: enable the "
                 f'ElasticJobsViaWorkloadSlices feature gate and set the "{keys.ELASTIC}": "true" annotation'
@@ -69,6 +80,8 @@ class RayJob(Templated):
     framework = "ray.io/rayjob"
     resource = RAY_JOBS
     webhook = "rayjob"
+    elastic = True
+    needs = children = (CLUSTERS,)
     checks_only_held = True
 
     def handles(self, job: View) -> bool:
@@ -94,7 +107,24 @@ class RayJob(Templated):
 
     def pod_sets(self, job: View, find: Find) -> list[Object]:
         cluster = job["spec"].get("rayClusterSpec") or {}
-        return with_cleanup(super().pod_sets(job, find), cluster, annotations_of(job))
+        pod_sets = with_cleanup(super().pod_sets(job, find), cluster, annotations_of(job))
+        running = self._running(job, find) if cluster.get("enableInTreeAutoscaling") and is_elastic(job) else None
+        return pod_sets if running is None else _as_running(pod_sets, running)
+
+    def _running(self, job: View, find: Find) -> Object | None:
+        """The cluster it has now, whose autoscaler may have changed its size."""
+        name = (job.get("status") or {}).get("rayClusterName")
+        return find(CLUSTERS, job["metadata"]["namespace"], name) if name else None
+
+    def slice_name_part(self, job: View) -> str:
+        generation = annotations_of(job).get(_GENERATION)
+        return super().slice_name_part(job) + (f"_{generation}" if generation else "")
+
+    def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
+        running = self._running(job, find)
+        sizes = [{"name": each["name"], "count": each["count"]} for each in pod_sets]
+        generation = "" if running is None else str(running["metadata"].get("generation", 1))
+        return {_SIZES: json.dumps(sizes, separators=(",", ":")), _GENERATION: generation}
 
     def is_active(self, job: View) -> bool:
         return (job.get("status") or {}).get("jobDeploymentStatus", "") not in ("", "Suspended")
@@ -124,7 +154,7 @@ class RayJob(Templated):
         if not spec.get("shutdownAfterJobFinishes"):
             words = "a kueue managed job should delete the cluster after finishing"
             found.append(invalid("spec.shutdownAfterJobFinishes", False, words))
-        if cluster.get("enableInTreeAutoscaling"):
+        if cluster.get("enableInTreeAutoscaling") and not is_elastic(job):
             words = "a kueue managed job should only use autoscaling when workload slicing is enabled"
             found.append(invalid("spec.rayClusterSpec.enableInTreeAutoscaling", True, words))
         return [*found, *_group_errors(cluster, "spec.rayClusterSpec"), *super().create_errors(job, find)]
@@ -135,7 +165,7 @@ def cluster_parts(spec: View, path: str) -> list[Part]:
     added: tuple[Object, ...] = ()
     if spec.get("enableInTreeAutoscaling"):
         asked = (spec.get("autoscalerOptions") or {}).get("resources")
-        resources = asked or {"requests": _AUTOSCALER, "limits": _AUTOSCALER}
+        resources = {"requests": _AUTOSCALER, "limits": _AUTOSCALER} if asked is None else asked
         added = ({"name": "autoscaler", "resources": resources},)
     where = child(path, "headGroupSpec", "template", "metadata")
     parts = [Part(HEAD, 1, head.get("template") or {}, where, added=added)]
@@ -151,6 +181,16 @@ def workers_of(group: View) -> int:
     if group.get("maxReplicas") is not None:
         wanted = min(wanted, int(group["maxReplicas"]))
     return wanted * max(1, count_of(group.get("numOfHosts"), 1))
+
+
+def _as_running(pod_sets: list[Object], cluster: View) -> list[Object]:
+    groups = cluster["spec"].get("workerGroupSpecs") or ()
+    known = {group["groupName"].lower(): workers_of(group) for group in groups if group.get("replicas") is not None}
+    strange = set(known) - {each["name"] for each in pod_sets}
+    if strange:
+        words = f"has worker group {min(strange)} which is not found in Ray object spec"
+        raise CannotCompose(f"PodSet name mismatch: RayCluster {cluster['metadata']['name']} {words}")
+    return [{**each, "count": known.get(each["name"], each["count"])} for each in pod_sets]
 
 
 def cluster_with(spec: View, templates: Sequence[Object]) -> Object:
@@ -186,6 +226,16 @@ def _submitter(spec: View) -> Object:
     containers = (head.get("spec") or {}).get("containers") or [{}]
     container = {"name": "ray-job-submitter", "image": containers[0].get("image", ""), "resources": _SUBMITS}
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+
+def _gate_errors(spec: View) -> list[FieldError]:
+    words = "an elastic job must have the ElasticJobSchedulingGate"
+    head, *workers = cluster_parts(spec, "spec")
+    return [
+        invalid(child(part.path.removesuffix(".metadata"), "spec", "schedulingGates"), None, words)
+        for part in (*workers, head)
+        if not is_gated(part.template)
+    ]
 
 
 def _group_errors(spec: View, path: str) -> list[FieldError]:

@@ -10,7 +10,14 @@ from typing import Any
 
 from gpuaas.admission.integrations import keys
 from gpuaas.admission.integrations.integration import Integration
-from gpuaas.admission.integrations.jobs import annotations_of, labels_of, prebuilt_of, priority_class_of, queue_of
+from gpuaas.admission.integrations.jobs import (
+    annotations_of,
+    is_elastic,
+    labels_of,
+    prebuilt_of,
+    priority_class_of,
+    queue_of,
+)
 from gpuaas.base.fielderrors import FieldError, forbidden, invalid, keyed, too_long
 from gpuaas.base.names import is_dns1123_subdomain
 
@@ -66,7 +73,7 @@ def priority_update(job: View, old: View, *, suspended: bool) -> list[FieldError
 
 
 def elastic_errors(kind: Integration, job: View) -> list[FieldError]:
-    if not _is_elastic(job) or kind.elastic:
+    if not is_elastic(job) or kind.elastic:
         return []
     words = f'elastic job is not supported for "{group_version_kind(kind)}"'
     return [forbidden(keyed(ANNOTATIONS, keys.ELASTIC), words)]
@@ -130,7 +137,7 @@ def _prebuilt(kind: Integration, job: View) -> list[FieldError]:
 
 
 def _prebuilt_update(kind: Integration, job: View, old: View) -> list[FieldError]:
-    if kind.is_suspended(job) or _is_elastic(old):
+    if kind.is_suspended(job) or is_elastic(old):
         return _prebuilt(kind, job)
     return immutable(prebuilt_path(job), prebuilt_of(job), prebuilt_of(old))
 
@@ -154,11 +161,7 @@ def _max_exec_time_update(kind: Integration, job: View, old: View) -> list[Field
 
 
 def _elastic_update(job: View, old: View) -> list[FieldError]:
-    return immutable(keyed(ANNOTATIONS, keys.ELASTIC), _is_elastic(job), _is_elastic(old))
-
-
-def _is_elastic(job: View) -> bool:
-    return annotations_of(job).get(keys.ELASTIC) == "true"
+    return immutable(keyed(ANNOTATIONS, keys.ELASTIC), is_elastic(job), is_elastic(old))
 
 
 def integer_complaint(text: str) -> str:

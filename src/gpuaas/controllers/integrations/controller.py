@@ -12,7 +12,7 @@ from gpuaas.admission.integrations import outcome, podsets
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
-from gpuaas.admission.integrations.jobs import PriorityMissing, prebuilt_of, priority_of, queue_of
+from gpuaas.admission.integrations.jobs import PriorityMissing, is_elastic, prebuilt_of, priority_of, queue_of
 from gpuaas.admission.integrations.keys import IS_GROUP, STOPPING
 from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing
 from gpuaas.admission.integrations.registry import KINDS, kinds_of
@@ -26,7 +26,16 @@ from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, key_of, labels_of, owners_of, uid_of
+from gpuaas.runtime.metadata import (
+    Key,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    owners_of,
+    uid_of,
+)
 
 POD_PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
 USER_STOPPED = "gpuaas.dev/stopped-by-user"
@@ -57,6 +66,8 @@ class JobController(Controller):
             of(resource)  # known before an owner is asked for; kinds that are not served are not waited for
         for resource in self.integration.needs:
             self._followed.append(of(resource))
+        for resource in self.integration.children:
+            self.follow(of(resource), self._controller_keys)
         self._matching = Matching(self)
 
     @property
@@ -74,6 +85,11 @@ class JobController(Controller):
 
     def job_keys(self, obj: Mapping[str, Any]) -> Iterable[Any]:
         return (key_of(obj),)
+
+    def _controller_keys(self, child: Mapping[str, Any]) -> Iterable[Any]:
+        owner, resource = controller_of(child), self.integration.resource
+        if owner is not None and (owner["apiVersion"], owner["kind"]) == (resource.api_version, resource.kind):
+            yield Key(child["metadata"]["namespace"], owner["name"])
 
     def workload_keys(self, workload: Mapping[str, Any]) -> Iterable[Any]:
         """Its job, and the children of its job."""
@@ -157,8 +173,11 @@ class JobController(Controller):
         if kind.finished(job) is not None or kind.is_suspended(job):
             return
         live = [each for each in self.workloads.owned_by(uid_of(ancestor)) if not outcome.is_finished(each)]
-        if live and outcome.is_admitted(max(live, key=lambda each: str(each["metadata"]["creationTimestamp"]))):
-            return
+        newest = max(live, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+        if newest is not None:
+            elastic = is_elastic(job) or is_elastic(ancestor)
+            if outcome.is_admitted(newest) or (elastic and outcome.eviction_of(newest) is None):
+                return  # while an elastic one grows there may be moments in which none is admitted
         await patch_to(self.client, kind.resource, job, kind.suspended(job))
         self.tell(job, "Suspended", "Kueue managed child job suspended")
 
@@ -221,7 +240,7 @@ class JobController(Controller):
         if prebuilt_of(job):
             await self.stop(job, None, "missing workload")
             return Requeue(1.0)  # until the workload is there
-        if not self.integration.is_active(job):  # the last pods of its time before go first
+        if not self.integration.is_active(job) or self._is_elastic(job):  # the last pods of its time before go first
             await self._matching.create(job)
         return None
 
@@ -237,7 +256,7 @@ class JobController(Controller):
         if outcome.eviction_of(workload) is not None:
             return await self._evicted(job, workload)
         if not kind.is_suspended(job):
-            if not outcome.is_admitted(workload):
+            if not outcome.is_admitted(workload) and not self._runs_on(job):
                 await self.stop(job, workload, "Not admitted by cluster queue")
             return None
         if not workload["spec"].get("active", True):
@@ -249,6 +268,13 @@ class JobController(Controller):
             self._tell_checks(job, workload)
         await self.sync_queue(job, workload)
         return None
+
+    def _is_elastic(self, job: Object) -> bool:
+        return self.integration.elastic and is_elastic(job)
+
+    def _runs_on(self, job: Object) -> bool:
+        """An elastic job runs on while it waits to grow: its pods on what it has, the new ones gated."""
+        return self._is_elastic(job) and self._matching.slices.runs_on_quota(job)
 
     async def sync_queue(self, job: Object, workload: Object) -> None:
         queue = queue_of(job)

@@ -5,6 +5,7 @@ from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.controllers.integrations.controller import JobController
 from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.controllers.integrations.pods import PodController
+from gpuaas.controllers.integrations.slice_pods import SlicePodsController
 from gpuaas.controllers.integrations.stateful_sets import StatefulSetJobs
 
 
@@ -15,9 +16,10 @@ def controller_for(kind: Integration) -> type[JobController]:
     )
 
 
-JOB_CONTROLLERS: tuple[type[JobController] | type[PlacesController], ...] = (
+JOB_CONTROLLERS: tuple[type[JobController] | type[PlacesController] | type[SlicePodsController], ...] = (
     *map(controller_for, JOB_KINDS),
     PodController,
     StatefulSetJobs,
     PlacesController,
+    SlicePodsController,
 )

@@ -2,7 +2,7 @@
 
 At most one workload stands for a job. One that no longer says what the job says is updated while nothing is reserved
 for it, and deleted otherwise; the job stops meanwhile. A workload made beforehand is taken over, or left alone if it
-belongs to somebody else.
+belongs to somebody else. Of an elastic job several may live at a time; which of them is the job's is module slices'.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuaas.admission.integrations import keys, outcome, podsets
 from gpuaas.admission.integrations.integration import CannotCompose
 from gpuaas.admission.integrations.jobs import (
+    is_elastic,
     max_exec_time_of,
     new_workload,
     owner_reference,
@@ -20,6 +21,7 @@ from gpuaas.admission.integrations.jobs import (
 from gpuaas.base.errors import AlreadyExists, ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
+from gpuaas.controllers.integrations.slices import NoSlice, Slices
 from gpuaas.controllers.integrations.workloads import Later
 from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, key_of, labels_of, uid_of
 
@@ -34,11 +36,17 @@ class Matching:
         self._controller = controller
         self._workloads = controller.workloads
         self._kind = controller.integration
+        self.slices = Slices(controller)
 
     async def settle(self, job: Object) -> tuple[Object, Object | None]:
         """The job (it may have been stopped) and its workload; raises Later when something had to go first."""
         if prebuilt_of(job):
             return job, await self._prebuilt(job)
+        if self._is_elastic(job):
+            try:
+                return await self._slice(job)
+            except NoSlice:
+                pass
         match, others = self._find(job)
         update = None
         suspended = self._kind.is_suspended(job)
@@ -54,8 +62,23 @@ class Matching:
             match = await self._sync_priority(job, match)
         return job, match
 
+    async def _slice(self, job: Object) -> tuple[Object, Object | None]:
+        pod_sets = self._pod_sets(job)
+        job = await self.slices.note(job, pod_sets)
+        current, holder = await self.slices.settle(job, pod_sets)
+        if holder is not None and holder is not current:
+            await self._sync_priority(job, holder)
+        if current is not None:
+            current = await self._sync_priority(job, await self._sync_gates(job, current))
+        return job, current
+
+    def _is_elastic(self, job: Object) -> bool:
+        return self._kind.elastic and is_elastic(job)
+
     async def create(self, job: Object) -> None:
         workload = self._composed(job)
+        if self._is_elastic(job):
+            workload = self.slices.linked(job, workload)
         namespace = workload["metadata"]["namespace"]
         try:
             made = await self._controller.client.create(WORKLOADS, workload, namespace)
@@ -108,7 +131,8 @@ class Matching:
             return None  # a pod group's, which has many owners and no controller
         if owner is None:
             workload = await self._take_over(job, workload)
-        if self._is_for(job, workload):
+        grown = self._is_elastic(job) and keys.REPLACES in annotations_of(workload)
+        if grown or self._is_for(job, workload):
             return workload
         await self._workloads.finish(workload, "OutOfSync", OUT_OF_SYNC)
         return None
@@ -181,7 +205,9 @@ class Matching:
 
     def _composed(self, job: Object) -> Object:
         pod_sets = self._pod_sets(job)
-        workload = new_workload(job, self._kind.resource, pod_sets, self._controller.config.label_keys_to_copy)
+        extra = self._kind.slice_name_part(job) if self._is_elastic(job) else ""
+        copied = self._controller.config.label_keys_to_copy
+        workload = new_workload(job, self._kind.resource, pod_sets, copied, extra)
         workload["spec"] |= self._controller.priority(job, pod_sets)
         return workload
 

@@ -27,7 +27,7 @@ class Later(ApiError):
 
 class Workloads:
     def __init__(self, client: Client, informer: Informer, clock: Clock) -> None:
-        informer.add_index(BY_JOB, _jobs)
+        informer.add_index(BY_JOB, jobs_of)
         self._client = client
         self._informer = informer
         self._clock = clock
@@ -113,7 +113,8 @@ def job_key(api_version: str, kind: str, namespace: str, name: str) -> str:
     return f"{kind}.{group}/{namespace}/{name}"
 
 
-def _jobs(workload: Mapping[str, Any]) -> Iterable[str]:
+def jobs_of(workload: Mapping[str, Any]) -> Iterable[str]:
+    """The keys of its owners."""
     namespace = workload["metadata"].get("namespace", "")
     return [
         job_key(each.get("apiVersion", ""), each.get("kind", ""), namespace, each.get("name", ""))

@@ -34,6 +34,8 @@ DNS = (
 )
 CREATES: list[tuple[Integration, Object, list[str]]] = [
     (BatchJob(), job(), []),
+    (BatchJob(), job(notes={"elastic-job": "true"}), []),
+    (RayCluster(), job(notes={"elastic-job": "true"}), []),
     (
         BatchJob(),
         job({"queue-name": "Bad_Name"}),
@@ -65,10 +67,11 @@ CREATES: list[tuple[Integration, Object, list[str]]] = [
         ],
     ),
     (
-        RayCluster(),
+        Notebook(),
         job(notes={"elastic-job": "true"}),
         [
-            f'metadata.annotations[{K}elastic-job]: Forbidden: elastic job is not supported for "ray.io/v1, Kind=RayCluster"'
+            f"metadata.annotations[{K}elastic-job]: Forbidden: "
+            'elastic job is not supported for "kubeflow.org/v1, Kind=Notebook"'
         ],
     ),
     (

@@ -1,0 +1,74 @@
+"""The slices of an elastic job: the one that stands for it now is found, resized or left to be made anew."""
+
+from typing import TYPE_CHECKING
+
+from gpuaas.admission.integrations import outcome, slices
+from gpuaas.client.protocol import Object
+from gpuaas.controllers.integrations.workloads import Later, patch_to
+from gpuaas.runtime.metadata import annotations_of, is_controlled_by, is_deleting
+
+if TYPE_CHECKING:
+    from gpuaas.controllers.integrations.controller import JobController
+
+
+class NoSlice(Exception):
+    """What there is has other pod sets than the job: it cannot become the job's by resizing."""
+
+
+class Slices:
+    def __init__(self, controller: "JobController") -> None:
+        self._controller = controller
+        self._workloads = controller.workloads
+        self._kind = controller.integration
+
+    async def settle(self, job: Object, pod_sets: list[Object]) -> tuple[Object | None, Object | None]:
+        """The slice that says what the job says, None if there is none yet, and the one its pods run on; or NoSlice."""
+        await self._tidy(job)
+        chain = slices.chain_of(self.live(job))
+        for workload, reason, words in chain.over:
+            await self._workloads.finish(workload, reason, words)
+        current, wanted = chain.current, slices.sizes_of(pod_sets)
+        if current is None:
+            return None, chain.holder
+        sizes = slices.sizes_of(current["spec"].get("podSets") or ())
+        if set(sizes) != set(wanted):
+            raise NoSlice
+        if sizes == wanted:
+            return current, chain.holder
+        if outcome.is_reserved(current) and not slices.only_shrinks(sizes, wanted):
+            return None, chain.holder
+        return await self._workloads.change(current, slices.resized(current, wanted)), chain.holder
+
+    async def _tidy(self, job: Object) -> None:
+        """Finished ones may be deleted; those of a job that had the name before are nobody's."""
+        for workload in self._all(job):
+            if not is_controlled_by(workload, job):
+                await self._workloads.orphan(workload)
+            elif is_deleting(workload) and outcome.is_finished(workload):
+                await self._workloads.let_go(workload)
+
+    def live(self, job: Object) -> list[Object]:
+        return slices.in_order([each for each in self._all(job) if is_controlled_by(each, job)])
+
+    def _all(self, job: Object) -> list[Object]:
+        metadata = job["metadata"]
+        return self._workloads.of(self._kind.resource, metadata["namespace"], metadata["name"])
+
+    def linked(self, job: Object, workload: Object) -> Object:
+        live = self.live(job)
+        if len(live) > 1:
+            raise Later(f"unexpected workload-slices count: {len(live)}")
+        return slices.linked(workload, live)
+
+    def runs_on_quota(self, job: Object) -> bool:
+        """Whether some slice of it holds quota: then its pods run on that while a larger one waits."""
+        return slices.chain_of(self.live(job)).holder is not None
+
+    async def note(self, job: Object, pod_sets: list[Object]) -> Object:
+        """What the job's kind writes on it about its sizes."""
+        notes = self._kind.slice_notes(job, pod_sets, self._controller.find)
+        known = annotations_of(job)
+        if all(known.get(key) == value for key, value in notes.items()):
+            return job
+        changed = {**job, "metadata": {**job["metadata"], "annotations": {**known, **notes}}}
+        return await patch_to(self._controller.client, self._kind.resource, job, changed)
