@@ -114,6 +114,8 @@ class KueueCollector:
         leaves = list(_leaves(cohort))
         parent, root = _place(cohort)
         yield "cohort_info", (name, parent, root), 1.0
+        if name in self._counts.silent:
+            return
         admitted = sum(self._tally.cluster_queues[leaf.name].admitted for leaf in leaves)
         yield "cohort_subtree_admitted_active_workloads", (name,), admitted
         for fr, quota in cohort.subtree.items():

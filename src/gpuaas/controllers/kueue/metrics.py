@@ -36,6 +36,8 @@ class KueueCounts:
         self._clock = clock
         self._local_queue = local_queue
         self._cohorts: set[str] = set()
+        self.silent: set[str] = set()
+        """Cohorts that queues still name, but whose object went: nothing is told of them until something happens there."""
 
     # Cycles.
 
@@ -90,6 +92,7 @@ class KueueCounts:
         queue = self._engine.forest.queues.get(_queue(obj))
         for cohort in queue.ancestors() if queue is not None else ():
             self._cohorts.add(cohort.name)
+            self.silent.discard(cohort.name)
             self.series.count("kueue_cohort_subtree_admitted_workloads_total", cohort.name, _class(obj))
 
     def _ready(self, obj: Object, conditions: Conditions) -> None:
@@ -125,16 +128,29 @@ class KueueCounts:
             name = old["metadata"]["name"]
             self.series.forget(cluster_queue=name)
             self.series.forget(preempting_cluster_queue=name)
-        self.cohort_changed(old, new)
+        if (old or {}).get("spec") != (new or {}).get("spec"):
+            self.silent.discard(((new or {}).get("spec") or {}).get("cohortName", ""))
+            self._look_around()
 
     def cohort_changed(self, old: Object | None, new: Object | None) -> None:
-        """A cohort is there while an object or a queue names it; with the last one its counts go."""
+        """With its object its counts go, even if a queue still names it."""
         if (old or {}).get("spec") == (new or {}).get("spec"):
             return
+        name = (new or old or {})["metadata"]["name"]
+        if new is None:
+            self.series.forget(cohort=name)
+            self.silent.add(name)
+        else:
+            self.silent.discard(name)
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """A cohort is there while an object or a queue names it; with the last one its counts go."""
         there = {cohort.name for tree in self._engine.forest.trees() for cohort in tree.cohorts}
         for name in self._cohorts - there:
             self.series.forget(cohort=name)
         self._cohorts &= there
+        self.silent &= there
 
     def local_queue_changed(self, old: Object | None, new: Object | None) -> None:
         if new is None and old is not None:

@@ -215,6 +215,24 @@ async def test_a_preemption_is_counted_for_both_sides() -> None:
 
 
 @scenario
+async def test_with_the_object_of_a_cohort_its_numbers_go_until_something_happens_there() -> None:
+    admitted = 'kueue_cohort_subtree_admitted_workloads_total{cohort="all",priority_class=""}'
+    quota = 'kueue_cohort_subtree_quota{cohort="all",flavor="l4",resource="nvidia.com/gpu"}'
+    async with house() as world:
+        world.on.cluster.put(COHORTS, {"metadata": {"name": "all"}, "spec": {}})
+        workload(world.on, "first", 1)
+        await world.on.settle()
+        assert (world.value(admitted), world.value(quota)) == (1, 4)
+        world.on.cluster.remove(COHORTS, "all")
+        await world.on.settle()
+        assert (world.value(admitted), world.value(quota)) == (None, None)
+        assert world.value('kueue_cohort_info{cohort="all",parent_cohort="",root_cohort="all"}') == 1
+        workload(world.on, "second", 1)
+        await world.on.settle()
+        assert (world.value(admitted), world.value(quota)) == (1, 4)
+
+
+@scenario
 async def test_attempts_are_counted_by_whether_somebody_was_admitted() -> None:
     async with house() as world:
         workload(world.on, "fits", 1)
