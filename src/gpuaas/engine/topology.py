@@ -49,16 +49,20 @@ class Places:
         self._flavors = flavors
         self._usage: dict[str, defaultdict[tuple[str, ...], Amounts]] = {}
         self._trees: dict[str, PlaceTree] = {}
+        self.moved = False
+        """Flavors or topologies changed: what is held may be held elsewhere."""
 
     def learn(self, value: Topology | Node) -> None:
         if isinstance(value, Topology):
             self.topologies[value.name] = value
+            self.moved = True
         else:
             self.nodes[value.name] = value
         self._trees.clear()
 
     def forget(self, kind: str, name: str) -> None:
         (self.topologies if kind == "Topology" else self.nodes).pop(name, None)
+        self.moved = self.moved or kind == "Topology"
         self._trees.clear()
 
     def flavors_changed(self) -> None:

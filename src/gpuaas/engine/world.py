@@ -105,6 +105,7 @@ class World:
                 self._everything_changed()
             case Flavor():
                 self.flavors[change.name] = change
+                self.places.moved = True
                 self._everything_changed()
             case ClusterQueue():
                 self._set_cluster_queue(change)
@@ -351,6 +352,7 @@ class World:
                 self._strand(item for item in self.items.values() if item.workload.queue_key == name)
             case "Flavor":
                 self.flavors.pop(name, None)
+                self.places.moved = True
             case "Cohort":
                 self.forest.remove_cohort(name)
             case "ClusterQueue":
@@ -381,10 +383,22 @@ class World:
         if self._outdated:
             self._outdated = False
             self.places.flavors_changed()
+            self._count_places()
             self.forest.flavors_changed()
             for tree in self.forest.trees():
                 tree.dirty = True
                 self._flush_tree(tree)
+
+    def _count_places(self) -> None:
+        """What is held counts at the places flavors have now: none while a flavor or its topology is missing."""
+        if not self.places.moved:
+            return
+        self.places.moved = False
+        for item in self.items.values():
+            if item.admission is not None and any(given.domains is not None for given in item.admission):
+                self.places.remove(item.placed)
+                item.placed = self.places.placed(item.workload, item.admission)
+                self.places.add(item.placed)
 
     def _flush(self, queue: Queue) -> None:
         """Quota may have become free: everything inadmissible in the queue's tree is worth another look."""
