@@ -6,7 +6,7 @@ its workload is made by the set (`stateful_set_workload`), its pods join it by n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.admission.integrations import keys, outcome, podsets, rules, topology
@@ -77,9 +77,16 @@ def belongs_to_others(stateful_set: View) -> bool:
     return parent is not None and parent != STATEFUL_SET.framework
 
 
-def workload_name_of(stateful_set: View) -> str:
+def workload_name_of(stateful_set: View, find: Callable[[str], View | None] = lambda _: None) -> str:
+    """Where there is only one under the name that Kueue gave until 0.17, which another set could come to have: that."""
     metadata = stateful_set["metadata"]
-    return workload_name(STATEFUL_SETS.kind, STATEFUL_SETS.group, metadata["name"], metadata.get("uid", ""))
+    uid = metadata.get("uid", "")
+    name, older = (workload_name(STATEFUL_SETS.kind, STATEFUL_SETS.group, metadata["name"], each) for each in (uid, ""))
+    if find(name) is not None:
+        return name
+    found = find(older)
+    owners = {each.get("uid") for each in (found or {}).get("metadata", {}).get("ownerReferences") or ()}
+    return older if found is not None and owners <= {uid} else name
 
 
 def replicas_of(obj: View) -> int:
@@ -108,9 +115,9 @@ def owner_notes(obj: View) -> dict[str, str]:
     }
 
 
-def member(pod: View, stateful_set: View) -> Object:
-    """The pod as a member of its set's group."""
-    name, metadata = workload_name_of(stateful_set), pod["metadata"]
+def member(pod: View, stateful_set: View, name: str) -> Object:
+    """The pod as a member of its set's group, which has its workload's name."""
+    metadata = pod["metadata"]
     annotations = {
         **annotations_of(pod),
         keys.PREBUILT: name,
@@ -154,7 +161,9 @@ def held_update_errors(obj: View, old: View, find: Find) -> list[FieldError]:
     if before == 0 and after > 0:
         if (old.get("status") or {}).get("replicas"):
             return [*found, forbidden("spec.replicas", "scaling down is still in progress")]
-        workload = find(WORKLOADS, old["metadata"]["namespace"], workload_name_of(old))
+        namespace = old["metadata"]["namespace"]
+        name = workload_name_of(old, lambda each: find(WORKLOADS, namespace, each))
+        workload = find(WORKLOADS, namespace, name)
         if workload is not None and not outcome.is_on_hold(workload):
             words = "workload from previous scale-down is still being deleted"
             found.append(forbidden("spec.replicas", words))

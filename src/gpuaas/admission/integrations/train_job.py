@@ -12,7 +12,7 @@ from typing import Any
 from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Integration
 from gpuaas.admission.integrations.job_set import ended_pods, replicated_parts
 from gpuaas.admission.integrations.podsets import Info
-from gpuaas.admission.integrations.templated import finish_by
+from gpuaas.admission.integrations.templated import count_of, finish_by
 from gpuaas.admission.integrations.topology import errors as topology_errors
 from gpuaas.admission.integrations.topology import request
 from gpuaas.base.fielderrors import FieldError, keyed
@@ -106,7 +106,16 @@ def foreseen(job: View, find: Find) -> list[Object]:
     spec = runtime.get("spec") or {}
     jobs = (((spec.get("template") or {}).get("spec") or {}).get("replicatedJobs")) or ()
     nodes = (job["spec"].get("trainer") or {}).get("numNodes") or (spec.get("mlPolicy") or {}).get("numNodes")
-    return [_patched(_wished(dict(each), job, nodes), job) for each in jobs]
+    return [_patched(_wished(_counted(each), job, nodes), job) for each in jobs]
+
+
+def _counted(replicated: View) -> Object:
+    """The trainer gives each job at least one pod, and as many completions as pods."""
+    template = replicated["template"]
+    spec = template.get("spec") or {}
+    pods = max(1, count_of(spec.get("parallelism"), 1))
+    counted = {**spec, "parallelism": pods, "completions": pods}
+    return {**replicated, "template": {**template, "spec": counted}}
 
 
 def _wished(replicated: Object, job: View, nodes: int | None) -> Object:

@@ -76,11 +76,16 @@ class StatefulSetJobs(JobController):
                 left = [each for each in finalizers_of(pod) if each != keys.MANAGED]
                 await self._patch(pod, {**pod, "metadata": {**pod["metadata"], "finalizers": left}})
             return
-        if group_of(pod) != workload_name_of(obj):
-            await self._patch(pod, member(pod, obj))
+        name = self._name(obj)
+        if group_of(pod) != name:
+            await self._patch(pod, member(pod, obj, name))
         elif queue_of(obj) and queue_of(pod) != queue_of(obj):
             labels = {**labels_of(pod), keys.QUEUE: queue_of(obj)}
             await self._patch(pod, {**pod, "metadata": {**pod["metadata"], "labels": labels}})
+
+    def _name(self, obj: Object) -> str:
+        namespace = obj["metadata"]["namespace"]
+        return workload_name_of(obj, lambda name: self.workloads.get(namespace, name))
 
     async def _patch(self, pod: Object, changed: Object) -> None:
         try:
@@ -90,7 +95,7 @@ class StatefulSetJobs(JobController):
 
     async def _sync(self, obj: Object) -> None:
         replicas = replicas_of(obj)
-        workload = self.workloads.get(obj["metadata"]["namespace"], workload_name_of(obj))
+        workload = self.workloads.get(obj["metadata"]["namespace"], self._name(obj))
         if workload is None:
             if replicas:
                 await self._create(obj)

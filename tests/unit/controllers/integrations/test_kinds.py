@@ -152,6 +152,21 @@ def test_a_train_job_is_what_its_runtime_says_with_its_own_wishes(house: House) 
     assert patch["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"card": "a100"}
 
 
+def test_the_trainer_gives_every_job_a_pod_whatever_its_runtime_says(house: House) -> None:
+    team = house.team(gpus=4)
+    pod = {"template": {"spec": {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}}}
+    jobs = [
+        {"name": name, "template": {"spec": {**pod, **counts}}}
+        for name, counts in (("none", {"parallelism": 0, "completions": 0}), ("some", {"parallelism": 3}))
+    ]
+    spec = {"template": {"spec": {"replicatedJobs": jobs}}}
+    house.create(RUNTIMES, {"metadata": {"name": "odd", "namespace": team}, "spec": spec})
+    ref = {"name": "odd", "kind": "TrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
+    house.create(TRAIN_JOBS, made(team, "llm", {"runtimeRef": ref}))
+    workload = house.until(lambda: house.workload(team, "llm"))
+    assert {each["name"]: each["count"] for each in workload["spec"]["podSets"]} == {"none": 1, "some": 3}
+
+
 def test_a_notebook_runs_when_admitted_and_holds_nothing_while_its_user_rests(house: House) -> None:
     team = house.team(gpus=1)
     made_ = house.create(NOTEBOOKS, made(team, "nb", {"template": template(1, restartPolicy="Always")}))

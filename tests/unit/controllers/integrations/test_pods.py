@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gpuaas.admission.integrations.names import workload_name
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS, PODS, STATEFUL_SETS
@@ -204,3 +205,18 @@ def test_the_pods_of_a_preempted_stateful_set_come_back_gated(house: House) -> N
     house.create(PODS, pod(team, "urgent", **{CLASS: "high"}))
     house.until(lambda: started(house, team, "urgent"))
     house.until(lambda: house.find(PODS, team, "db-0") is not None and gates(house, team, "db-0"))
+
+
+def test_a_stateful_set_keeps_the_workload_an_older_kueue_made_for_it(house: House) -> None:
+    team = house.team(gpus=1)
+    name = workload_name("StatefulSet", "apps", "db", "")
+    made = replicated(team, "db", 1)
+    spec = {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": made["spec"]["template"]}]}
+    notes = {"kueue.x-k8s.io/is-group-workload": "true"}
+    house.create(WORKLOADS, {"metadata": {"name": name, "namespace": team, "annotations": notes}, "spec": spec})
+    made["spec"] = {**made["spec"], "serviceName": "db"}
+    uid = house.create(STATEFUL_SETS, made)["metadata"]["uid"]
+    house.until(lambda: started(house, team, "db-0"))
+    (workload,) = house.all(WORKLOADS, team)
+    assert workload["metadata"]["name"] == name
+    assert uid in {each["uid"] for each in workload["metadata"]["ownerReferences"]}
