@@ -7,6 +7,7 @@ are granular, its lists atomic. Reading values by atoms is the business of modul
 
 from typing import Any, Final
 
+from gpuaas.base.repeats import Repeats
 from gpuaas.machinery.schema.model import MISSING, Schema
 from gpuaas.machinery.ssa.elements import key_element, one_string_key, value_element
 
@@ -34,7 +35,7 @@ class ScalarAtom:
 class MapAtom:
     """A map or a struct. `fields` are the declared ones; `element` is what all others are, None if there may be none."""
 
-    __slots__ = ("_inherits", "atomic", "element", "fields", "known", "shapes")
+    __slots__ = ("_inherits", "atomic", "element", "fields", "known", "shapes", "specs")
 
     def __init__(self, fields: dict[str, Schema], element: "Atom | None", atomic: bool, inherits: bool) -> None:
         self.fields = fields
@@ -42,7 +43,9 @@ class MapAtom:
         self.atomic = atomic
         self._inherits = inherits
         self.known: dict[str, tuple[str, Atom]] = {}  # declared fields that were looked up before
-        self.shapes: dict[tuple[str, ...], dict[str, Any]] = {}  # module compare keeps sets of common structs here
+        # Module compare keeps here the sets of common structs and, for roots, those of specs that objects began with.
+        self.shapes: dict[tuple[str, ...], dict[str, Any]] = {}
+        self.specs = Repeats[dict[str, Any]]()
 
     def child(self, name: str) -> "tuple[str, Atom]":
         """A key's element and atom. An undeclared key of a closed struct is read as untyped: `validate` reports it."""

@@ -46,6 +46,18 @@ def changed(atom: Atom, left: dict[str, Any], right: dict[str, Any]) -> FieldSet
     return _changed(atom, left, right) or EMPTY
 
 
+def created(atom: Atom, blank: dict[str, Any], new: dict[str, Any]) -> FieldSet:
+    """`changed` from the blank object. Many objects are created alike but for their names: their specs are looked at
+    once."""
+    node, spec = atom.for_dict, new.get("spec")
+    if type(node) is not MapAtom or not node.fields or type(spec) is not dict:
+        return changed(atom, blank, new)
+    before = {"spec": blank["spec"]} if "spec" in blank else EMPTY
+    found = node.specs.of(spec, lambda: _changed_map(node, before, {"spec": spec}) or EMPTY)
+    others = changed(atom, blank, {key: value for key, value in new.items() if key != "spec"})
+    return in_order({**others, **found})
+
+
 def _changed(atom: Atom, left: Any, right: Any) -> FieldSet | None:
     node = atom.for_value(right)
     if node is not atom.for_value(left):

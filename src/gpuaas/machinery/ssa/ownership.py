@@ -9,7 +9,8 @@ from typing import Any
 
 from gpuaas.machinery.schema.model import Schema
 from gpuaas.machinery.ssa.atoms import Atom, ListAtom, MapAtom, atom_of
-from gpuaas.machinery.ssa.compare import Comparison, changed, compare
+from gpuaas.machinery.ssa.blank import blank_of
+from gpuaas.machinery.ssa.compare import Comparison, changed, compare, created
 from gpuaas.machinery.ssa.conflicts import Conflict, Conflicting
 from gpuaas.machinery.ssa.fieldset import (
     FieldSet,
@@ -69,7 +70,8 @@ class Versions:
 
     def changed(self, old: Object, new: Object) -> FieldSet:
         """What differs, in the version of the request."""
-        return recursive_difference(changed(self.atom, owned_part(old), owned_part(new)), self.reset)
+        find = created if old is blank_of(self.atom) else changed
+        return recursive_difference(find(self.atom, owned_part(old), owned_part(new)), self.reset)
 
 
 def owned_part(obj: Object) -> Object:

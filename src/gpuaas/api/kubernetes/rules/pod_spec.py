@@ -29,9 +29,11 @@ from gpuaas.api.kubernetes.rules.resources import (
 from gpuaas.api.kubernetes.rules.volumes import validate_volumes
 from gpuaas.api.metadata import View, validate_annotations, validate_labels
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, required
+from gpuaas.base.repeats import Repeats
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_looked_at: Final = Repeats[list[FieldError]]()
 
 
 def validate_pod_template(template: View | None, path: str) -> list[FieldError]:
@@ -40,7 +42,8 @@ def validate_pod_template(template: View | None, path: str) -> list[FieldError]:
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     errors = validate_labels(metadata.get("labels"), child(path, "labels"))
     errors += validate_annotations(metadata.get("annotations"), child(path, "annotations"))
-    errors += validate_pod_spec(spec, child(path, "spec"))
+    at = child(path, "spec")
+    errors += _looked_at.of((at, spec), lambda: validate_pod_spec(spec, at))
     if spec.get("ephemeralContainers"):
         errors.append(
             forbidden(child(path, "spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")

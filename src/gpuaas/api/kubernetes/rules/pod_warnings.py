@@ -12,6 +12,7 @@ from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import child, keyed
 from gpuaas.base.names import is_dns1123_label
 from gpuaas.base.quantity import parse_quantity
+from gpuaas.base.repeats import Repeats
 
 _NODE_LABELS: Final = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -31,6 +32,7 @@ _VOLUMES: Final = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+_looked_at: Final = Repeats[list[str]]()
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -56,6 +58,10 @@ def workload_warnings(obj: View, old: View | None, *, names: bool = True) -> lis
 
 def pod_warnings(pod: View, path: str = "") -> list[str]:
     spec, at = pod.get("spec") or {}, child(path, "spec")
+    return list(_looked_at.of((at, spec), lambda: _spec_warnings(spec, at)))
+
+
+def _spec_warnings(spec: View, at: str) -> list[str]:
     found = [
         f"{keyed(child(at, 'nodeSelector'), key)}: {_NODE_LABELS[key]}"
         for key in spec.get("nodeSelector") or ()

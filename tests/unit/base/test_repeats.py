@@ -1,0 +1,32 @@
+"""What was found out about a value is kept for values just like it, and for no others."""
+
+from gpuaas.base.repeats import Repeats
+
+
+def asked(memory: Repeats[str], values: list[object]) -> list[object]:
+    looked: list[object] = []
+
+    def find(value: object) -> str:
+        looked.append(value)
+        return repr(value)
+
+    assert [memory.of(value, lambda value=value: find(value)) for value in values] == [repr(each) for each in values]
+    return looked
+
+
+def test_an_equal_value_is_looked_at_once() -> None:
+    assert asked(Repeats(), [{"a": [1, "x"]}, {"a": [1, "x"]}]) == [{"a": [1, "x"]}]
+
+
+def test_what_only_looks_alike_is_looked_at_again() -> None:
+    values: list[object] = [1, 1.0, True, "1", [1], {"1": 1}, None, "", {}, []]
+    assert asked(Repeats(), values) == values
+
+
+def test_the_oldest_are_forgotten_first() -> None:
+    assert asked(Repeats(most=2), ["a", "b", "c", "b", "a"]) == ["a", "b", "c", "a"]
+
+
+def test_nothing_large_is_kept() -> None:
+    large = "x" * 100_000
+    assert asked(Repeats(), [large, large]) == [large, large]
