@@ -263,6 +263,28 @@ def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, matches: bo
     assert (go_regex(pattern).search(text) is not None) is matches
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^(a+)+$", "a" * 5_000 + "!"),
+        ("^(a|aa)+$", "a" * 5_000 + "!"),
+        ("(x?){30}x{30}!", "x" * 30),
+        ("^a*a*a*a*a*b", "a" * 3_000),
+        ("a*b", "a" * 100_000),
+        ("(?:a?)*?(?:a|b){2,}$", "ab" * 3_000 + "c"),
+    ],
+)
+def test_no_pattern_takes_for_ever(pattern: str, text: str) -> None:
+    assert go_regex(pattern).search(text) is None
+
+
+@pytest.mark.parametrize("length", [3, 3_000])
+def test_long_and_short_texts_are_read_alike(length: int) -> None:
+    assert go_regex(r"^\p{L}+(?P<end>\d)$").search("é" * length + "7").group("end") == "7"
+    assert go_regex("^a+$").search("a" * length + "\n") is None
+    assert [each.group() for each in go_regex("(?i)ab").finditer("aBAb" * length)] == ["aB", "Ab"] * length
+
+
 @pytest.mark.parametrize("pattern", ["(?=a)", r"(a)\1", "a++", "a{1001}", "[a", "a)", "*a", "\\"])
 def test_patterns_go_does_not_know_are_refused(pattern: str) -> None:
     with pytest.raises(BadPattern, match="error parsing regexp: "):

@@ -1,15 +1,19 @@
-"""Regular expressions as Go reads them (RE2), on Python's engine.
+"""Regular expressions as Go reads them (RE2).
 
-`go_regex` translates the differences in spelling: `$` is the very end, `\\z`, `[[:alpha:]]`, `\\pL`, `\\Q…\\E`, flags in
-the middle; classes such as `\\d` are ASCII. What Go does not know (look-around, back-references) is refused, as Go
-refuses it, with Go's words in `BadPattern`.
+`go_regex` translates the differences in spelling to Python's: `$` is the very end, `\\z`, `[[:alpha:]]`, `\\pL`, `\\Q…\\E`,
+flags in the middle; classes such as `\\d` are ASCII. What Go does not know (look-around, back-references) is refused, as
+Go refuses it, with Go's words in `BadPattern`.
+
+Python's engine is quick and tries again what did not match, which for `(a+)+$` takes for ever; RE2 takes time by the
+length of the text. So a text goes to Python's only where the tries can be counted and are few.
 """
 
 import re
 import sys
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 
 class BadPattern(ValueError):
@@ -19,13 +23,58 @@ class BadPattern(ValueError):
         super().__init__(f"error parsing regexp: {why}: `{part}`")
 
 
-@lru_cache(maxsize=4_096)
-def go_regex(pattern: str) -> re.Pattern[str]:
-    translated = _Translation(pattern).run()
+_MOST_TRIES: Final = 200_000.0  # a few milliseconds
+
+
+class GoRegex:
+    """A pattern; `search` and `finditer` are as those of `re`."""
+
+    __slots__ = ("_linear", "_longest", "_pattern", "_quick")
+
+    def __init__(self, pattern: str) -> None:
+        translation = _Translation(pattern)
+        translated = translation.run()
+        try:
+            self._quick = re.compile(translated, re.ASCII)
+        except re.error as problem:
+            raise _as_go_says(problem, pattern) from None
+        except (OverflowError, RecursionError):
+            raise BadPattern("expression nests too deeply", pattern) from None
+        self._pattern = pattern
+        self._longest = translation.longest_for(_MOST_TRIES)
+        self._linear: Any = None
+        if not self._longest:
+            self._linear = _in_linear_time(pattern)
+
+    def search(self, text: str) -> Any:
+        return self._for(text).search(text)
+
+    def finditer(self, text: str) -> Iterator[Any]:
+        found: Iterator[Any] = self._for(text).finditer(text)
+        return found
+
+    def _for(self, text: str) -> Any:
+        if len(text) <= self._longest:
+            return self._quick
+        if self._linear is None:
+            self._linear = _in_linear_time(self._pattern)
+        return self._linear
+
+
+def _in_linear_time(pattern: str) -> Any:
+    import re2  # type: ignore[import-untyped]  # loaded where somebody has such a pattern or such a text
+
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re.compile(translated, re.ASCII)
-    except re.error as problem:
-        raise _as_go_says(problem, pattern) from None
+        return re2.compile(pattern, options)
+    except re2.error:
+        raise BadPattern("expression too large", pattern) from None
+
+
+@lru_cache(maxsize=4_096)
+def go_regex(pattern: str) -> GoRegex:
+    return GoRegex(pattern)
 
 
 _POSIX: Final = {
@@ -56,6 +105,16 @@ class _Translation:
         self.out: list[str] = []
         self.multiline = [False]
         self.closers = [0]  # extra parentheses to close at the end of each open group
+        self.repeats = self.choices = 0
+        self.nested = False  # what repeats or offers a choice is itself repeated
+        self.busy = [False]  # for each open group: whether something repeats or offers a choice in it
+        self.closed_busy = False  # the same of the group that ended just now
+
+    def longest_for(self, tries: float) -> int:
+        """How long a text may be that a search looks at no more than so often, at the very worst."""
+        if self.nested or self.choices > 16:
+            return 0
+        return int((tries / 2**self.choices) ** (1 / (self.repeats + 1)))
 
     def run(self) -> str:
         while self.at < len(self.text):
@@ -64,6 +123,7 @@ class _Translation:
         return "".join(self.out)
 
     def _step(self, char: str) -> None:
+        closed_busy, self.closed_busy = self.closed_busy, False
         match char:
             case "\\":
                 self.out.append(self._escape(in_class=False))
@@ -75,18 +135,25 @@ class _Translation:
                 extra = self.closers.pop() if len(self.closers) > 1 else 0
                 if len(self.multiline) > 1:
                     self.multiline.pop()
+                    self.closed_busy = self.busy.pop()
+                    self.busy[-1] |= self.closed_busy
                 self.out.append(")" * extra + ")")
                 self.at += 1
             case "$":
                 self.out.append("$" if self.multiline[-1] else r"\Z")
                 self.at += 1
             case "*" | "+" | "?" | "{":
-                self._repetition()
+                self._repetition(of_busy=closed_busy)
+            case "|":
+                self.choices += 1
+                self.busy[-1] = True
+                self.out.append(char)
+                self.at += 1
             case _:
                 self.out.append(char)
                 self.at += 1
 
-    def _repetition(self) -> None:
+    def _repetition(self, *, of_busy: bool) -> None:
         counted = _REPEAT.match(self.text, self.at)
         operator = counted.group() if counted else self.text[self.at]
         if operator == "{":
@@ -95,6 +162,12 @@ class _Translation:
             return
         if counted and max(int(number) for number in counted.groups() if number) > 1000:
             raise BadPattern("invalid repeat count", operator)
+        self.busy[-1] = True
+        if operator == "?":
+            self.choices += 1
+        else:
+            self.repeats += 1
+            self.nested = self.nested or of_busy
         self.at += len(operator)
         if self.text[self.at : self.at + 1] == "?":
             operator += "?"
@@ -112,8 +185,7 @@ class _Translation:
         rest = self.text[self.at :]
         if rest.startswith("(?") and not re.match(r"\(\?(P?<[A-Za-z_]\w*>|:)", rest):
             raise BadPattern("invalid or unsupported Perl syntax", rest[:4] if rest[:3] == "(?<" else rest[:3])
-        self.closers.append(0)
-        self.multiline.append(self.multiline[-1])
+        self._enter()
         if rest.startswith("(?<"):
             self.out.append("(?P<")
             self.at += 3
@@ -121,14 +193,18 @@ class _Translation:
             self.out.append("(")
             self.at += 1
 
+    def _enter(self) -> None:
+        self.closers.append(0)
+        self.multiline.append(self.multiline[-1])
+        self.busy.append(False)
+
     def _flags(self, found: re.Match[str]) -> None:
         on, off, end = found.group(1), found.group(2) or "", found.group(3)
         if "U" in on + off:
             raise BadPattern("invalid or unsupported Perl syntax", found.group())
         spelled = f"(?{on}{'-' + off if off else ''}:" if on or off else "(?:"
         if end == ":":
-            self.closers.append(0)
-            self.multiline.append(self.multiline[-1])
+            self._enter()
         else:  # in force until the end of the enclosing group
             self.closers[-1] += 1
         self.multiline[-1] = ("m" in on) or (self.multiline[-1] and "m" not in off)
