@@ -8,12 +8,18 @@ fresh tree, and both convert through the hub. Definitions come and go at run tim
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 import gpuaas
 from gpuaas.api.kinds import Kind, Object
+from gpuaas.apiserver.codec import encode
+from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import FieldError
+from gpuaas.base.repeats import Repeats
 from gpuaas.machinery.schema.decode import normalize
 from gpuaas.machinery.schema.model import Schema
 
+_parse = msgspec.json.Decoder().decode
 Convert = Callable[[Object, str], Object]  # to a version, by its name
 
 
@@ -38,12 +44,14 @@ class Version(Protocol):
 
 
 class BuiltinVersion:
-    __slots__ = ("_find", "_schema", "kind")
+    __slots__ = ("_empty_status", "_find", "_schema", "_specs", "kind")
 
     def __init__(self, kind: Kind, find: Callable[[str], Schema]) -> None:
         self.kind = kind
         self._find = find
         self._schema: Schema | None = None
+        self._specs = Repeats[bytes]()
+        self._empty_status = b""
 
     @property
     def schema(self) -> Schema:
@@ -56,15 +64,35 @@ class BuiltinVersion:
         return self.schema.source
 
     def read(self, obj: Object) -> tuple[Object, list[str]]:
-        decoded = normalize(self.schema, obj, keep_unknown=self.kind.stored_only)
+        """A spec like one that came before is made of bytes: several times faster than reading it by its type."""
+        spec = obj.get("spec")
+        known = self._specs.of(spec, lambda: self._read_spec(spec)) if spec.__class__ is dict else b""
+        if not known:
+            decoded = normalize(self.schema, obj, keep_unknown=self.kind.stored_only)
+            return decoded.obj, decoded.unknown
+        decoded = normalize(self.schema, {**obj, "spec": {}}, keep_unknown=self.kind.stored_only)
+        decoded.obj["spec"] = _parse(known)
         return decoded.obj, decoded.unknown
+
+    def _read_spec(self, spec: Object) -> bytes:
+        """As it is kept; nothing if there is something to complain of."""
+        schema = self.schema.properties.get("spec")
+        if schema is None or not schema.properties:
+            return b""
+        try:
+            decoded = normalize(schema, spec, keep_unknown=self.kind.stored_only)
+        except BadRequest:
+            return b""
+        return b"" if decoded.unknown else encode(decoded.obj)
 
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         return []
 
     def empty_status(self) -> Object | None:
-        fresh, _ = self.read({})
-        status: Object | None = fresh.get("status")
+        if not self._empty_status:
+            fresh, _ = self.read({})
+            self._empty_status = encode(fresh.get("status"))
+        status: Object | None = _parse(self._empty_status)
         return status
 
 
