@@ -273,3 +273,51 @@ def test_logic_absorbs_errors(sides: list[bool | None]) -> None:
                 run({})
         else:
             assert run({}) is not decisive
+
+
+def budgeted(rules: list[str], spec: dict[str, Any]) -> list[str]:
+    openapi = {
+        "type": "object",
+        "properties": {
+            "l": {"type": "array", "items": {"type": "string"}},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "s": {"type": "string"},
+        },
+        "x-kubernetes-validations": [{"rule": rule} for rule in rules],
+    }
+    schema = SchemaSet({}.__getitem__).inline({"type": "object", "properties": {"spec": openapi}})
+    return [error.body for error in validate_rules(schema, {"spec": spec})]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.l.all(x, self.l.all(y, self.l.all(z, x + y + z != 'no')))",
+        "self.l.all(x, self.l.exists(y, y == 'none') || x != 'none')",
+        "self.l.all(x, !('none' in self.l))",
+        "self.l.all(x, !self.s.contains('none'))",
+        "self.l.map(x, self.l).all(x, x == self.l)",
+        "self.l.distinct().size() == self.l.size()",
+        "sets.contains(self.l, self.l)",
+        "self.set == self.set && self.set == self.set",
+        "self.l.all(x, self.l.filter(y, y != x).map(y, y + x).size() > 0)",
+    ],
+)
+def test_a_rule_that_costs_too_much_is_stopped_and_said(rule: str) -> None:
+    many = [f"item-{number}" for number in range(3_000)]
+    found = budgeted([rule, "false"], {"l": many, "set": many, "s": "x" * 100_000})
+    stopped = "no further validation rules will be run due to call cost exceeds limit for rule"
+    assert found == [f"Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': {stopped}: {rule}"]
+
+
+def test_what_rules_cost_together_is_limited_too() -> None:
+    rule = "self.l.all(x, self.l.all(y, x != 'none'))"
+    found = budgeted([rule] * 30, {"l": [f"item-{number}" for number in range(300)]})
+    assert found == [
+        'Invalid value: "object": '
+        "validation failed due to running out of cost budget, no further validation rules will be run"
+    ]
+
+
+def test_a_rule_over_a_long_list_is_asked() -> None:
+    assert budgeted(["self.l.all(x, x.startsWith('item-') && self.l.size() > 3)"], {"l": ["item-1"] * 10_000}) == []

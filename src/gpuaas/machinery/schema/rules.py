@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, keyed, required, show
 from gpuaas.machinery.schema.cel import CelError, Expression, Problem, Type, Unsupported, compile_expression, of_schema
+from gpuaas.machinery.schema.cel.budget import BUDGET, Budget, Exhausted
 from gpuaas.machinery.schema.cel.types import BYTES, DURATION, TIMESTAMP, optional_of
 from gpuaas.machinery.schema.cel.values import NO_OVERLOAD, NONE, Opt, kind_of, parse_span
 from gpuaas.machinery.schema.fieldpaths import normalized_path
@@ -40,7 +41,7 @@ def validate_rules(schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any
     if node is None:
         return []
     before = MISSING if old is None else old
-    return list(_ask(node, obj, before, "", _Unchanged(obj, before, None)))
+    return list(_ask(node, obj, before, "", _Unchanged(obj, before, None), Budget()))
 
 
 def unevaluated_rules(openapi: Mapping[str, Any], path: str) -> list[str]:
@@ -204,11 +205,15 @@ class _Unchanged:
         return bool(self.above) if self.above is not None else False
 
 
-def _ask(node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged) -> Iterator[FieldError]:
+def _ask(
+    node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged, budget: Budget
+) -> Iterator[FieldError]:
+    if budget.left <= 0:
+        return
     if value is None or (not node.always and old is not MISSING and (old is value or old == value)):
         return
     if node.rules:
-        yield from _ask_here(node, value, old, path, unchanged)
+        yield from _ask_here(node, value, old, path, unchanged, budget)
     if isinstance(value, dict):
         before: Mapping[str, Any] = old if isinstance(old, dict) else {}
         for key, item in value.items():
@@ -217,12 +222,13 @@ def _ask(node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged)
             place = place or node.additional
             if place is not None:
                 earlier = before.get(key, MISSING)
-                yield from _ask(place, item, earlier, where, _Unchanged(item, earlier, unchanged))
+                yield from _ask(place, item, earlier, where, _Unchanged(item, earlier, unchanged), budget)
     elif isinstance(value, list) and node.items is not None:
         known = _by_keys(old, node.list_keys)
         for index, item in enumerate(value):
             earlier = known.get(_keys_of(item, node.list_keys), MISSING) if known else MISSING
-            yield from _ask(node.items, item, earlier, child(path, index), _Unchanged(item, earlier, unchanged))
+            judged = _Unchanged(item, earlier, unchanged)
+            yield from _ask(node.items, item, earlier, child(path, index), judged, budget)
 
 
 def _by_keys(old: Any, keys: tuple[str, ...]) -> dict[Any, Any]:
@@ -235,10 +241,12 @@ def _keys_of(item: Any, keys: tuple[str, ...]) -> Any:
     return tuple(repr(item.get(key)) for key in keys) if isinstance(item, dict) else None
 
 
-def _ask_here(node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged) -> Iterator[FieldError]:
+def _ask_here(
+    node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged, budget: Budget
+) -> Iterator[FieldError]:
     convert = node.convert
     has_old = old is not MISSING and old is not None
-    env: dict[str, Any] = {"self": convert(value) if convert else value}
+    env: dict[str, Any] = {"self": convert(value) if convert else value, BUDGET: budget}
     old_self = (convert(old) if convert else old) if has_old else None
     for rule in node.rules:
         if rule.missing or (rule.is_transition and not has_old and not rule.optional_old):
@@ -247,9 +255,27 @@ def _ask_here(node: RuleNode, value: Any, old: Any, path: str, unchanged: _Uncha
             yield invalid(path or "<nil>", node.kind, f"rule compile error: {rule.problem}")
             continue
         env["oldSelf"] = (Opt(True, old_self) if has_old else NONE) if rule.optional_old else old_self
-        error = _outcome(rule, env, node.kind, value, path)
+        budget.begin()
+        try:
+            error = _outcome(rule, env, node.kind, value, path)
+        except Exhausted:
+            yield _too_costly(rule, node.kind, path, all_spent=budget.left <= 0)
+            budget.left = 0
+            return
+        budget.end()
         if error is not None and (rule.is_transition or not unchanged):
             yield error
+
+
+def _too_costly(rule: Rule, kind: str, path: str, *, all_spent: bool) -> FieldError:
+    if all_spent:
+        detail = "validation failed due to running out of cost budget, no further validation rules will be run"
+    else:
+        limit = "'operation cancelled: actual cost limit exceeded'"
+        detail = (
+            f"{limit}: no further validation rules will be run due to call cost exceeds limit for rule: {rule.title}"
+        )
+    return invalid(path or "<nil>", kind, detail)
 
 
 def _outcome(rule: Rule, env: dict[str, Any], kind: str, value: Any, path: str) -> FieldError | None:

@@ -7,6 +7,7 @@ missing, null, or of a type that could not be known.
 from collections.abc import Callable
 from typing import Any
 
+from gpuaas.machinery.schema.cel.budget import BUDGET, price, weight
 from gpuaas.machinery.schema.cel.library import Overload
 from gpuaas.machinery.schema.cel.types import BOOL, DURATION, INT, STRING, TIMESTAMP, Type
 from gpuaas.machinery.schema.cel.values import NO_OVERLOAD, NONE, CelError, Opt, contains, equal, is_of
@@ -15,11 +16,13 @@ from gpuaas.machinery.schema.cel.values import NO_OVERLOAD, NONE, CelError, Opt,
 Run = Callable[[dict[str, Any]], Any]
 
 
-def direct(function: Callable[..., Any], runs: list[Run]) -> Run:
+def direct(name: str, function: Callable[..., Any], runs: list[Run], *, free: bool) -> Run:
     """A call whose signature is known. Values may still be null where the type does not say so."""
 
     def call(env: dict[str, Any]) -> Any:
         values = [run(env) for run in runs]
+        if not free and (cost := price(name, values)):
+            env[BUDGET].spend(cost)
         try:
             return function(*values)
         except (TypeError, AttributeError):
@@ -28,11 +31,13 @@ def direct(function: Callable[..., Any], runs: list[Run]) -> Run:
     return call
 
 
-def dispatched(overloads: list[Overload], runs: list[Run]) -> Run:
+def dispatched(name: str, overloads: list[Overload], runs: list[Run], *, free: bool) -> Run:
     """The types are known only now: take the first signature that fits the values."""
 
     def call(env: dict[str, Any]) -> Any:
         values = [run(env) for run in runs]
+        if not free and (cost := price(name, values)):
+            env[BUDGET].spend(cost)
         for each in overloads:
             if all(is_of(type_, value) for type_, value in zip(each.args, values, strict=True)):
                 return each.run(*values)
@@ -45,18 +50,25 @@ def equality(types: tuple[Type, ...], runs: list[Run], *, negated: bool) -> Run:
     first, second = runs
     kind = next((type_ for type_ in types if type_.list_type in ("set", "map")), None)
     if kind is not None:
-        return lambda env: _same_members(first(env), second(env)) is not negated
+        return lambda env: _same_members(env, first(env), second(env)) is not negated
     if types[0] is types[1] and types[0] in (STRING, INT, BOOL, TIMESTAMP, DURATION):
         if negated:
             return lambda env: first(env) != second(env)
         return lambda env: first(env) == second(env)
-    return lambda env: equal(first(env), second(env)) is not negated
+    return lambda env: _equal(env, first(env), second(env)) is not negated
 
 
-def _same_members(first: Any, second: Any) -> bool:
+def _equal(env: dict[str, Any], first: Any, second: Any) -> bool:
+    if first.__class__ is list or first.__class__ is dict:
+        env[BUDGET].spend(weight(first))
+    return equal(first, second)
+
+
+def _same_members(env: dict[str, Any], first: Any, second: Any) -> bool:
     """Lists that are sets or maps are equal in any order."""
     if not (isinstance(first, list) and isinstance(second, list)):
-        return equal(first, second)
+        return _equal(env, first, second)
+    env[BUDGET].spend(weight(first) * len(second))
     return len(first) == len(second) and all(contains(second, item) for item in first)
 
 

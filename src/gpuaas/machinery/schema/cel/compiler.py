@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuaas.machinery.schema.cel import library_kubernetes, library_text  # noqa: F401  they fill the table
+from gpuaas.machinery.schema.cel.budget import is_free
 from gpuaas.machinery.schema.cel.closures import (
     Run,
     direct,
@@ -329,8 +330,8 @@ class Compiler:
         if name in ("_==_", "_!=_") and len(arguments) == 2:
             return BOOL, equality(types, runs, negated=name == "_!=_")
         if certain:
-            return result, direct(fitting[0][0].run, runs)
-        return result, dispatched([each for each, _ in fitting], runs)
+            return result, direct(name, fitting[0][0].run, runs, free=is_free(name))
+        return result, dispatched(name, [each for each, _ in fitting], runs, free=is_free(name))
 
 
 def _is_unsupported(name: str) -> bool:

@@ -7,6 +7,7 @@ With one variable a list gives its items and a map its keys; with two, a list gi
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from gpuaas.machinery.schema.cel.budget import BUDGET, parts
 from gpuaas.machinery.schema.cel.closures import Run
 from gpuaas.machinery.schema.cel.syntax import Macro
 from gpuaas.machinery.schema.cel.types import BOOL, DYN, ERROR, INT, Type, list_of, map_of, optional_of
@@ -31,7 +32,7 @@ def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
             return compiler.issue(node.bodies[0].at, f"expected type 'bool' but found '{condition}'")
         result = list_of(types[-1] if node.name == "filter" else bodies[-1][0])
         return compiler.no_overload("_?_:_", (condition, result, result), node.at)
-    loop = _loop(target, slots, is_pair=len(slots) == 2)
+    loop = _loop(target, slots, is_pair=len(slots) == 2, cost=1 + sum(map(parts, node.bodies)))
     return _finish(node, type_, bodies, loop)
 
 
@@ -65,11 +66,12 @@ def _with_variables(compiler: "Compiler", node: Macro, types: tuple[Type, ...]) 
 Loop = Callable[[dict[str, Any]], Iterable[Any]]
 
 
-def _loop(target: Run, slots: list[str], *, is_pair: bool) -> Loop:
+def _loop(target: Run, slots: list[str], *, is_pair: bool, cost: int) -> Loop:
     """Steps through the range, setting the variables; gives the element (or the pair) of each step."""
 
     def steps(env: dict[str, Any]) -> Iterable[Any]:
         value = target(env)
+        spend = env[BUDGET].spend
         if value.__class__ is list:
             pairs: Iterable[Any] = enumerate(value) if is_pair else value
         elif value.__class__ is dict:
@@ -77,6 +79,7 @@ def _loop(target: Run, slots: list[str], *, is_pair: bool) -> Loop:
         else:
             raise CelError(NO_OVERLOAD)
         for element in pairs:
+            spend(cost)
             if is_pair:
                 env[slots[0]], env[slots[1]] = element
             else:
