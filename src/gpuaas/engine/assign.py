@@ -85,6 +85,7 @@ class SetChoice:
         "error",
         "frs",
         "index",
+        "kept",
         "pod_set",
         "preempting",
         "reasons",
@@ -102,6 +103,8 @@ class SetChoice:
         self.attempts: list[Attempt] = []
         self.error = ""
         self.domains: Domains | None = None
+        self.kept: tuple[str, Domains] | None = None
+        """Flavor and places of the pods that run already, those of the slice it replaces."""
         self.delayed = False
 
     @property

@@ -7,7 +7,7 @@ the end the room taken by those not admitted is given back. Only trees in which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from gpuaas.engine.assign import Assignment, Mode
 from gpuaas.engine.entries import IMMEDIATE, WHOLE_SHAPE, Entry, Requeue
@@ -163,9 +163,18 @@ class Cycle:
         self._count_out(leaving.values())
         queue = entry.queue
         quota = all(amount <= 0 or amount <= queue.available(fr) for fr, amount in entry.net_usage().items())
-        place = quota and self._grounds.places.fits(placed)
+        place = quota and self._find_place(entry, placed, leaving)
         self._count_in(leaving.values())
         return quota, place
+
+    def _find_place(self, entry: Entry, placed: tuple[Placed, ...], leaving: Mapping[str, Item]) -> bool:
+        """Whether the places are free. Some are where the pods of the one it replaces run, and stay."""
+        places, before = self._grounds.places, entry.assignment.replaced
+        own = before.placed if before is not None and before.key not in leaving else ()
+        places.remove(own)
+        fits = places.fits(placed)
+        places.add(own)
+        return fits
 
     def _count_out(self, items: Iterable[Item]) -> None:
         for item in items:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.topology_fit import PODS, Ask, Domains, NoPlace, Requests, fit
-from gpuaas.engine.topology_replace import relocated
+from gpuaas.engine.topology_replace import joined, relocated
 from gpuaas.engine.topology_tree import Amounts, PlaceTree
 from gpuaas.engine.topology_values import HOSTNAME, Node, Topology
 from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission, Workload
@@ -155,6 +155,13 @@ class Places:
                     return Found(domains, (ask.index, flavor, str(no)))
                 _assume(assumed, fresh, ask.requests)
         return Found(domains)
+
+    def still_there(self, flavor: str, domains: Domains) -> bool:
+        leaves = self._tree(flavor).leaves
+        return all(values in leaves for values, _ in domains)
+
+    def joined(self, flavor: str, kept: Domains, fresh: Domains) -> Domains:
+        return joined(self._tree(flavor), kept, fresh)
 
     def fits(self, placed: Iterable[Placed]) -> bool:
         """Whether there still is room for pods at the very places chosen for them."""

@@ -36,7 +36,7 @@ def place(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorReso
     if assignment.mode is Mode.FIT:
         found = places.find(asks)
         if found.failure is None:
-            _settle(assignment, found)
+            _settle(assignment, found, places)
         else:
             index, flavor, words = found.failure
             choice = _choice(assignment, index)
@@ -62,7 +62,7 @@ def place_after(
     found = places.find(asks, empty=not leaving)
     for item in leaving:
         places.add(item.placed)
-    _settle(assignment, found)
+    _settle(assignment, found, places)
 
 
 def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorResources, places: Places) -> Asks:
@@ -83,11 +83,37 @@ def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: Fl
         if _delayed(queue, flavors[0]):
             choice.delayed = True
             continue
+        more = choice.count - _keep(choice, assignment, flavors[0], places)
+        if more <= 0 and choice.kept is not None:
+            choice.domains = first_of(choice.kept[1], choice.count)
+            continue
         requests = with_pod(placement_of(choice.pod_set))
         asks.setdefault(flavors[0], []).append(
-            Ask(choice.index, choice.pod_set, choice.count, requests, flavors[0], not explicit)
+            Ask(choice.index, choice.pod_set, more, requests, flavors[0], not explicit)
         )
     return asks
+
+
+def _keep(choice: SetChoice, assignment: Assignment, flavor: str, places: Places) -> int:
+    """How many of its pods stay where they run: those of the slice it replaces, while their nodes are there."""
+    before = assignment.replaced
+    given = next(
+        (each for each in (before.admission if before else None) or () if each.name == choice.pod_set.name), None
+    )
+    if given is None or not given.domains or not places.still_there(flavor, given.domains):
+        return 0
+    choice.kept = flavor, given.domains
+    return sum(count for _, count in given.domains)
+
+
+def first_of(domains: Domains, pods: int) -> Domains:
+    """The first places, for as many pods."""
+    found = []
+    for values, count in domains:
+        if pods > 0:
+            found.append((values, min(count, pods)))
+        pods -= count
+    return tuple(found)
 
 
 def place_reserved(
@@ -141,9 +167,11 @@ def placed_by(assignment: Assignment, frs: FlavorResources, places: Places) -> t
     return tuple(found)
 
 
-def _settle(assignment: Assignment, found: Found) -> None:
+def _settle(assignment: Assignment, found: Found, places: Places) -> None:
     for choice in assignment.sets:
-        choice.domains = found.domains.get(choice.index, choice.domains)
+        fresh = found.domains.get(choice.index)
+        if fresh is not None:
+            choice.domains = fresh if choice.kept is None else places.joined(choice.kept[0], choice.kept[1], fresh)
 
 
 def _choice(assignment: Assignment, index: int) -> SetChoice:

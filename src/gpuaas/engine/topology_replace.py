@@ -30,7 +30,7 @@ def relocated(
     fresh, _ = fit(tree, _for_lost(ask, lost, bool(within)), None, assumed, False, within)
     if not fresh:
         raise NoPlace(f"cannot find replacement assignment for unhealthy node: {failed}")
-    return _merged(tree, kept, fresh), fresh
+    return joined(tree, kept, fresh), fresh
 
 
 def _stays_within(tree: PlaceTree, ask: Ask, kept: Domains, lost: int) -> tuple[str, ...]:
@@ -68,7 +68,8 @@ def _for_lost(ask: Ask, lost: int, within: bool) -> Ask:
     return replace(ask, count=lost, pod_set=replace(ask.pod_set, topology=smaller))
 
 
-def _merged(tree: PlaceTree, kept: Domains, fresh: Domains) -> Domains:
+def joined(tree: PlaceTree, kept: Domains, fresh: Domains) -> Domains:
+    """Places that stay and places that come to them, in the order of the tree."""
     counts: Counter[tuple[str, ...]] = Counter()
     for identity, count in (*kept, *fresh):
         counts[identity] += count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -248,3 +249,40 @@ def test_places_that_are_gone_by_then_are_told() -> None:
     assert name == "main"
     assert words.startswith('topology "topo" doesn\'t allow to fit any of 1 pod(s)')
     assert lab.running() == {"w", "first"}
+
+
+def test_the_pods_of_a_slice_that_grows_stay_and_only_new_ones_are_placed() -> None:
+    lab = fleet(*TWO_RACKS)
+    lab.run("old", "q", 4, count=2)
+    assert places(lab, "old") == {"b1-r1-n1": 1, "b1-r1-n2": 1}
+    lab.run("new", "q", 4, count=4, replaces="ns/old")
+    assert places(lab, "new") == {f"b1-r{r}-n{n}": 1 for r in (1, 2) for n in (1, 2)}
+    assert lab.running() == {"new"}
+
+
+def test_a_slice_that_finds_no_place_for_its_new_pods_waits() -> None:
+    lab = fleet(*TWO_RACKS)
+    lab.run("old", "q", 4, count=3)
+    lab.run("other", "q", 2)
+    lab.submit("new", "q", 4, count=4, replaces="ns/old")
+    assert 'topology "topo"' in passed(lab.cycle(), "new").message
+    lab.finish("other")
+    lab.settle()
+    assert lab.running() == {"new"}
+
+
+def test_a_slice_that_grows_in_one_pod_set_and_shrinks_in_another_keeps_the_first_places_of_that() -> None:
+    lab = fleet(*TWO_RACKS)
+    two = (PodSet("a", 2, (("gpu", 4),)), PodSet("b", 1, (("gpu", 4),)))
+    lab.run("old", "q", pod_sets=two)
+    lab.run("new", "q", pod_sets=(replace(two[0], count=1), replace(two[1], count=2)), replaces="ns/old")
+    assert places(lab, "new", "a") == {"b1-r1-n1": 1}
+    assert places(lab, "new", "b") == {"b1-r2-n1": 1, "b1-r2-n2": 1}
+
+
+def test_places_that_are_gone_are_not_kept() -> None:
+    lab = fleet(*TWO_RACKS)
+    lab.run("old", "q", 4, count=1)
+    lab.tell(Gone("Node", "b1-r1-n1"))
+    lab.run("new", "q", 4, count=2, replaces="ns/old")
+    assert "b1-r1-n1" not in places(lab, "new")
