@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.resources import ResourceRules
+from gpuaas.admission.resources import ReadRules, ResourceRules
 from gpuaas.base.selectors import LabelSelector
 from gpuaas.engine.config import Config
 from gpuaas.engine.supervise import ReadyRules
@@ -60,6 +60,7 @@ class Configuration:
     """Seconds after which a finished workload is deleted; None: never."""
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     nodes: NodeRules = field(default_factory=NodeRules)
+    counts: ReadRules = field(default_factory=ReadRules)
 
 
 class Configured:

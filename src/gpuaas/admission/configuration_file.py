@@ -15,7 +15,7 @@ from gpuaas.admission.configuration_fields import Findings, Section
 from gpuaas.admission.configuration_gates import OFF, ON
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS
-from gpuaas.admission.resources import ResourceRules, Transformation
+from gpuaas.admission.resources import ReadRules, ResourceRules, Transformation
 from gpuaas.base.fielderrors import child, duplicate, invalid, keyed, not_supported, required, type_invalid
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.base.selectors import NOT_IN, LabelSelector, Requirement
@@ -44,6 +44,11 @@ _NODE_GATES = {
     "TASReplaceNodeOnNodeTaints": "on_taints",
     "TASReplaceNodeDueToNotReadyOverFixedTime": "over_time",
     "SkipReassignmentForPodOwnedWorkloads": "keeps_single_pods",
+}
+_READ_GATES = {
+    "ReclaimablePods": "reclaims",
+    "PriorityBoost": "boosts",
+    "TASRespectNodeAffinityPreferred": "preferences",
 }
 _ELSEWHERE = {
     "webhook": "webhooks are part of the server",
@@ -132,10 +137,12 @@ class _Reader:
             label_keys_to_copy=copied,
             delete_deactivated_after=deactivated,
         )
+        ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
         engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block)
         metrics = self._metrics(local_queues=gates.get("LocalQueueMetrics", True))
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
-        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics, nodes)
+        counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
+        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts)
 
     def _namespaces(self) -> LabelSelector:
         """Kueue's own pods must never wait for Kueue."""
@@ -268,7 +275,7 @@ class _Reader:
 
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
-        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", *_NODE_GATES}
+        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy", *_NODE_GATES, *_READ_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)
             if not isinstance(value, bool):

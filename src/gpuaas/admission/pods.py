@@ -17,7 +17,9 @@ from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
 
 
-def pod_set(spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | None = None) -> PodSet:
+def pod_set(
+    spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | None = None, preferences: bool = False
+) -> PodSet:
     """A pod set of a workload, given its pod spec; `taken` of its pods have finished and ask for nothing any more."""
     count = spec.get("count", 1)
     raw = pod_requests(pod)
@@ -32,6 +34,7 @@ def pod_set(spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | No
         affinity=required_affinity(pod),
         topology=topology_request(spec.get("topologyRequest")),
         placement=_amounts_of(raw) if counted is not raw else None,
+        preferred=preferred_affinity(pod) if preferences else (),
     )
 
 
@@ -90,6 +93,13 @@ def required_affinity(pod: Object) -> tuple[Term, ...] | None:
     if required is None:
         return None
     return tuple(requirements(term.get("matchExpressions")) for term in required.get("nodeSelectorTerms") or ())
+
+
+def preferred_affinity(pod: Object) -> tuple[tuple[int, Term], ...]:
+    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+    found = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    terms = ((each.get("weight", 0), (each.get("preference") or {}).get("matchExpressions")) for each in found)
+    return tuple((weight, requirements(term)) for weight, term in terms if term)
 
 
 def requirements(expressions: Iterable[Object] | None) -> Term:

@@ -19,6 +19,18 @@ Amounts = dict[str, Quantity]
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRules:
+    """What of a workload counts at all."""
+
+    reclaims: bool = True
+    """Pods that are done give back what they took."""
+    boosts: bool = False
+    """An annotation adds to its priority."""
+    preferences: bool = False
+    """The nodes its pods would rather be on come first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Transformation:
     """One input resource becomes others: each output is the input times its factor, times another resource if named."""
 

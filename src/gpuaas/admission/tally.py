@@ -64,8 +64,9 @@ class Tally:
         return before, share
 
 
-def share_of(workload: View, cluster_queue: str) -> Share | None:
-    """None for one that is deactivated: it holds nothing. `cluster_queue`: the one its LocalQueue leads to."""
+def share_of(workload: View, cluster_queue: str, reclaims: bool = True) -> Share | None:
+    """None for one that is deactivated: it holds nothing. `cluster_queue`: the one its LocalQueue leads to. `reclaims`:
+    whether pods that are done give theirs back."""
     meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     conditions = conditions_of(workload)
     local = f"{meta['namespace']}/{spec.get('queueName', '')}"
@@ -76,7 +77,8 @@ def share_of(workload: View, cluster_queue: str) -> Share | None:
     given = status.get("admission")
     if not is_true(conditions.get("QuotaReserved")) or not given:
         return Share(cluster_queue, local, pending=True)
-    taken = {each["name"]: each["count"] for each in status.get("reclaimablePods") or ()}
+    done = status.get("reclaimablePods") if reclaims else None
+    taken = {each["name"]: each["count"] for each in done or ()}
     sizes = {each.get("name", "main"): each.get("count", 1) for each in spec.get("podSets") or ()}
     amounts: Counter[FlavorResource] = Counter()
     for each in given.get("podSetAssignments") or ():

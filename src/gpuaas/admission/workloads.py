@@ -6,18 +6,20 @@ moment, any other from its creation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from gpuaas.admission.integrations.keys import GATED_BY, REPLACES
+from gpuaas.admission.integrations.keys import GATED_BY, PRIORITY_BOOST, REPLACES
 from gpuaas.admission.pods import above_limits, pod_requests, pod_set, units
-from gpuaas.admission.resources import Limits, Object, ResourceRules, outside_limits, with_defaults
+from gpuaas.admission.resources import Limits, Object, ReadRules, ResourceRules, outside_limits, with_defaults
 from gpuaas.admission.status import domains_of
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
 
+_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _BY_CHECK = frozenset({"AdmissionCheck"})
 _Asked = tuple[tuple[PodSet, ...], str]
 """The pod sets, and why no queue can take them as they are."""
@@ -28,7 +30,7 @@ class Reader:
 
     `rules` is what the configuration makes of requests; `limits` gives the LimitRanges of a namespace and `overhead`
     what pods of a runtime class take on top, where there are any. `by_creation`: who was put back because its pods were
-    not ready in time queues from its creation all the same.
+    not ready in time queues from its creation all the same. `counts`: what of a workload does.
     """
 
     def __init__(
@@ -38,13 +40,19 @@ class Reader:
         overhead: Callable[[str], Object | None] = lambda _: None,
         *,
         by_creation: bool = False,
+        counts: ReadRules | None = None,
     ) -> None:
         self._rules = rules
+        self._counts = counts or ReadRules()
         self._limits = limits
         self._overhead = overhead
         self._by_creation = by_creation
         self._known: dict[tuple[PodSet, ...], tuple[PodSet, ...]] = {}
         self._read: dict[str, tuple[Any, _Asked]] = {}
+
+    @property
+    def boosts(self) -> bool:
+        return self._counts.boosts
 
     def workload(self, obj: Object, created: Millis | None = None) -> Workload:
         metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
@@ -59,7 +67,7 @@ class Reader:
             queue=spec.get("queueName", ""),
             created=millis(metadata["creationTimestamp"]) if created is None else created,
             pod_sets=pod_sets,
-            priority=spec.get("priority") or 0,
+            priority=(spec.get("priority") or 0) + (boost_of(obj) if self._counts.boosts else 0),
             ordered_at=_ordered_at(conditions, self._by_creation),
             requeue_at=None if requeue_at is None else millis(requeue_at),
             parked=_is(conditions, "Requeued", "False"),
@@ -72,7 +80,7 @@ class Reader:
     def _asked(self, obj: Object) -> _Asked:
         """What it asks for. Most news of a workload are about its status: the same generation asks for the same, unless
         something outside of it, a LimitRange or a runtime class, has a say."""
-        metadata, sets, taken = obj["metadata"], (obj.get("spec") or {}).get("podSets") or (), _taken(obj)
+        metadata, sets, taken = obj["metadata"], (obj.get("spec") or {}).get("podSets") or (), self._taken(obj)
         limits = self._limits(metadata.get("namespace", ""))
         stamp = (metadata.get("generation"), taken)
         known = self._read.get(metadata.get("uid", ""))
@@ -80,7 +88,8 @@ class Reader:
             return known[1]
         pods = [self._pod(p, limits) for p in sets]
         pod_sets = tuple(
-            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules) for p, pod in zip(sets, pods, strict=True)
+            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules, self._counts.preferences)
+            for p, pod in zip(sets, pods, strict=True)
         )
         if len(self._known) > 100_000:
             self._known.clear()
@@ -90,6 +99,11 @@ class Reader:
                 self._read.clear()
             self._read[metadata["uid"]] = stamp, asked
         return asked
+
+    def _taken(self, obj: Object) -> dict[str, int]:
+        """How many pods of each pod set have finished and will not run again."""
+        found = (obj.get("status") or {}).get("reclaimablePods") if self._counts.reclaims else None
+        return {p["name"]: p["count"] for p in found or ()}
 
     def _pod(self, spec: Object, limits: Limits | None) -> Object:
         pod = (spec.get("template") or {}).get("spec") or {}
@@ -115,7 +129,7 @@ class Reader:
         if at is None:
             at = millis(conditions["QuotaReserved"]["lastTransitionTime"])
         evicted = conditions["Evicted"].get("reason", "") if _is(conditions, "Evicted", "True") else ""
-        taken = _taken(obj)
+        taken = self._taken(obj)
         counts = {p.get("name", "main"): p.get("count", 1) for p in obj["spec"].get("podSets") or ()}
         given = tuple(_given(p, counts, taken) for p in admission.get("podSetAssignments") or ())
         return Reserved(self.workload(obj, created), admission["clusterQueue"], given, at, evicted)
@@ -181,9 +195,10 @@ def millis(timestamp: str) -> Millis:
     return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
 
 
-def _taken(obj: Object) -> dict[str, int]:
-    """How many pods of each pod set have finished and will not run again."""
-    return {p["name"]: p["count"] for p in (obj.get("status") or {}).get("reclaimablePods") or ()}
+def boost_of(obj: Object) -> int:
+    """What its annotation adds to its priority; nothing where it is no number."""
+    said = str((obj["metadata"].get("annotations") or {}).get(PRIORITY_BOOST) or "")
+    return int(said) if _INTEGER.fullmatch(said) else 0
 
 
 def _given(assignment: Object, counts: dict[str, int], taken: dict[str, int]) -> PodSetAdmission:

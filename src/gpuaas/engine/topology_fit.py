@@ -164,7 +164,7 @@ class _Search:
 
     def _count_leaves(self, assumed: dict[tuple[str, ...], Amounts], empty: bool) -> None:
         tree, excluded, within = self._tree, self._excluded, self._within
-        tolerations = self._ask.pod_set.tolerations + tree.tolerations
+        tolerations, preferred = self._ask.pod_set.tolerations + tree.tolerations, self._ask.pod_set.preferred
         excluded.total = len(tree.leaves)
         for identity, leaf in tree.leaves.items():
             leaf.clear()
@@ -173,6 +173,8 @@ class _Search:
             if within and leaf.values[: len(within)] != within:
                 excluded.count("topologyDomain")
                 continue
+            if preferred and leaf.labels is not None:
+                leaf.affinity = sum(weight for weight, term in preferred if term_holds(term, leaf.labels))
             free = leaf.free(empty)
             for resource, amount in assumed.get(identity, {}).items():
                 free[resource] = free.get(resource, 0) - amount
@@ -219,6 +221,7 @@ class _Search:
             domain.pods += pods
             domain.slices += child.slices
             domain.leaders = max(domain.leaders, child.leaders)
+            domain.affinity += child.affinity
             if not self._leaders or child.leaders:
                 costs.append((pods - led, child.slices - child.slices_led))
         if costs:
@@ -246,6 +249,9 @@ class _Search:
         if top.slices_led >= needed and top.leaders >= leaders:
             return level, [top]
         if self._required:
+            for index, domain in enumerate(ordered if self._ask.pod_set.preferred else ()):
+                if domain.slices_led >= needed and domain.leaders >= leaders:  # not the favourite, but it fits
+                    return level, [_best_fit(ordered[index:], needed, leaders, "slices")]
             raise self._no_fit(level, top.slices, needed)
         if level > 0 and not self._loose:
             return self._find_level(level - 1)
@@ -336,12 +342,12 @@ class _Search:
 
     def _sorted(self, domains: list[Domain]) -> list[Domain]:
         if self._loose:
-            return sorted(domains, key=lambda d: (d.slices, d.pods, d.values))
-        return sorted(domains, key=lambda d: (-d.slices, d.pods, d.values))
+            return sorted(domains, key=lambda d: (-d.affinity, d.slices, d.pods, d.values))
+        return sorted(domains, key=lambda d: (-d.affinity, -d.slices, d.pods, d.values))
 
     def _sorted_by_leader(self, domains: list[Domain]) -> list[Domain]:
         sign = 1 if self._loose else -1
-        return sorted(domains, key=lambda d: (-d.leaders, sign * d.slices_led, d.pods_led, d.values))
+        return sorted(domains, key=lambda d: (-d.leaders, -d.affinity, sign * d.slices_led, d.pods_led, d.values))
 
     # Words
 
@@ -365,9 +371,12 @@ class _Search:
 
 
 def _best_fit(domains: list[Domain], needed: int, leaders: int, unit: str) -> Domain:
-    """The first domain with the least room that is enough; the first of all if none is."""
+    """The first domain with the least room that is enough; the first of all if none is. Only those liked best count."""
     best, least = domains[0], MAX_COUNT
+    liked = best.affinity
     for domain in domains:
+        if domain.affinity != liked:
+            break
         if domain.leaders < leaders:
             continue
         room = getattr(domain, f"{unit}_led" if leaders > 0 else unit)

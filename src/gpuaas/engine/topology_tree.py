@@ -18,7 +18,7 @@ Amounts = dict[str, int]
 class Domain:
     """A place at some level; the counts are scratch space of one search (`topology_fit`)."""
 
-    __slots__ = ("children", "leaders", "parent", "pods", "pods_led", "slices", "slices_led", "values")
+    __slots__ = ("affinity", "children", "leaders", "parent", "pods", "pods_led", "slices", "slices_led", "values")
 
     def __init__(self, values: tuple[str, ...]) -> None:
         self.values = values
@@ -34,6 +34,8 @@ class Domain:
         self.slices = 0
         self.slices_led = 0
         self.leaders = 0
+        self.affinity = 0
+        """How much the pods would like to be there."""
 
 
 class Leaf(Domain):

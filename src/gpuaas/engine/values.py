@@ -153,6 +153,8 @@ class PodSet:
     topology: TopologyRequest | None = None
     placement: tuple[tuple[str, int], ...] | None = None
     """What one pod takes of a node, where that differs from what it takes of the quota."""
+    preferred: tuple[tuple[int, Term], ...] = ()
+    """Nodes its pods would rather be on, with how much that counts."""
     _hash: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
@@ -161,7 +163,7 @@ class PodSet:
     def _identity(self) -> tuple[object, ...]:
         return (
             self.name, self.count, self.requests, self.min_count, self.tolerations, self.node_selector,
-            self.affinity, self.topology, self.placement,
+            self.affinity, self.topology, self.placement, self.preferred,
         )  # fmt: skip
 
     def __hash__(self) -> int:

@@ -100,7 +100,9 @@ class Lab:
         self.now += SECOND
         requests = gpus if isinstance(gpus, dict) else {GPU: gpus}
         count, min_count = more.pop("count", 1), more.pop("min_count", None)
-        shape = {k: more.pop(k) for k in ("tolerations", "node_selector", "affinity", "topology") if k in more}
+        shape = {
+            k: more.pop(k) for k in ("tolerations", "node_selector", "affinity", "topology", "preferred") if k in more
+        }
         pod_sets = more.pop("pod_sets", (PodSet("main", count, tuple(sorted(requests.items())), min_count, **shape),))
         return Workload("ns", name, more.pop("uid", name), queue, more.pop("created", self.now), pod_sets, **more)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpuaas.engine.changes import Gone, OtherUsage
+from gpuaas.engine.constraints import Requirement
 from gpuaas.engine.topology_values import Topology, TopologyRequest
 from gpuaas.engine.values import Flavor
 
@@ -125,3 +126,15 @@ def test_what_is_held_counts_again_when_its_flavor_and_topology_are_back(kind: s
     lab.settle()
     assert lab.running() == {"late"}
     lab.engine.validate()
+
+
+def test_nodes_the_pods_would_rather_be_on_come_first() -> None:
+    near, far = (("zone", "near"),), (("zone", "far"),)
+    lab = fleet(node("b1-r1-n1", 4, labels=far), node("b1-r1-n2", 8, labels=near), node("b1-r2-n1", 4, labels=near))
+    wish = ((10, (Requirement("zone", "In", ("near",)),)),)
+    lab.run("fits best", "q", 4, topology=TopologyRequest(required=RACK))
+    assert places(lab, "fits best") == {"b1-r2-n1": 1}
+    lab.run("would rather", "q", 4, preferred=wish)
+    assert places(lab, "would rather") == {"b1-r1-n2": 1}
+    lab.run("too many", "q", 4, count=2, preferred=wish)
+    assert places(lab, "too many") == {"b1-r1-n1": 1, "b1-r1-n2": 1}

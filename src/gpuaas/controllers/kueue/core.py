@@ -346,12 +346,17 @@ def _is_orphan(obj: Mapping[str, Any]) -> bool:
 
 def _way_of_reading(configuration: Configuration) -> tuple[object, ...]:
     """What decides how a workload looks to the engine."""
-    return configuration.resources, configuration.requeue_by_creation, configuration.engine.block_admission
+    told = configuration
+    return told.resources, told.requeue_by_creation, told.engine.block_admission, told.counts
 
 
 def _reader(configuration: Configuration, bounds: Bounds) -> Reader:
     return Reader(
-        configuration.resources, bounds.limits, bounds.overhead, by_creation=configuration.requeue_by_creation
+        configuration.resources,
+        bounds.limits,
+        bounds.overhead,
+        by_creation=configuration.requeue_by_creation,
+        counts=configuration.counts,
     )
 
 

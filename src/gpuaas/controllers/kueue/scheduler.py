@@ -14,6 +14,7 @@ from gpuaas.admission.integrations.outcome import REPLACED, ended, is_finished
 from gpuaas.admission.ledger import preemption_entry
 from gpuaas.admission.life import conditions_of, life_of, pending_status, status_with
 from gpuaas.admission.status import admission, resource_requests
+from gpuaas.admission.workloads import boost_of
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
@@ -244,7 +245,11 @@ class Scheduler:
         self._mirror.stays(self._find(key))
 
     def _tell_preempted(self, victim: Preempted, obj: Object, by: Object | None) -> None:
-        priorities = f"; preemptor effective priority: {_priority(by)}; preemptee effective priority: {_priority(obj)}"
+        boosts = self._mirror.reader.boosts
+        priorities = (
+            f"; preemptor effective priority: {_priority(by, boosts)}"
+            f"; preemptee effective priority: {_priority(obj, boosts)}"
+        )
         self._event(obj, NORMAL, "Preempted", victim.message + priorities)
         self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
         if by is not None:
@@ -376,6 +381,7 @@ def _queued_at(obj: Mapping[str, Any]) -> float:
     return parse_rfc3339(since)
 
 
-def _priority(obj: Mapping[str, Any] | None) -> str:
+def _priority(obj: Object | None, boosts: bool) -> str:
     base = ((obj or {}).get("spec") or {}).get("priority") or 0
-    return f"{base} (base: {base}, boost: 0)"
+    boost = boost_of(obj) if boosts and obj is not None else 0
+    return f"{base + boost} (base: {base}, boost: {boost})"

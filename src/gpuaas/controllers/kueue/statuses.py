@@ -27,7 +27,7 @@ from gpuaas.runtime.writes import write_status
 
 # What a key means: the resource, the namespace, the name.
 Thing = tuple[Resource, str, str]
-_BURST, _RATE = 20, 5.0  # writes of the counts of one queue: at once, and a second
+_BURST, _RATE = 10, 1.0  # writes of the counts of one queue: at once, and a second (upstream too gathers for one)
 _COUNTED = frozenset({"flavorsReservation", "flavorsUsage"})  # not there at all where nothing is counted
 
 
@@ -37,8 +37,10 @@ class QueueStatuses(Controller):
 
     def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
+        self._configured = configured or Configured()
         self.tally = Tally()
         self._paces: dict[Thing, Pace] = {}
+        self._held: dict[Thing, str] = {}
         of = deps.informers.of
         self._workloads = of(WORKLOADS)
         self._queues = self.follow(of(CLUSTER_QUEUES), lambda obj: [_thing(CLUSTER_QUEUES, obj)])
@@ -59,7 +61,7 @@ class QueueStatuses(Controller):
         meta = obj["metadata"]
         local = self._locals.get(meta["namespace"], (obj.get("spec") or {}).get("queueName", ""))
         name = cluster_queue_named(local) if local is not None else ""
-        share = share_of(new, name) if new else None
+        share = share_of(new, name, self._configured.now.counts.reclaims) if new else None
         if share is not None and local is not None and _is_stopped(local):
             share = replace(share, pending=False)  # it stands in no line
         for each in self.tally.put(f"{meta['namespace']}/{meta['name']}", share):
@@ -98,6 +100,7 @@ class QueueStatuses(Controller):
         obj = informer.get(namespace, name) if informer is not None else None
         if obj is None:
             self._paces.pop(key, None)
+            self._held.pop(key, None)
             return None
         if resource is not LOCAL_QUEUES and await self._hold_or_release(resource, obj):
             return None
@@ -126,11 +129,14 @@ class QueueStatuses(Controller):
         return None
 
     async def _hold_or_release(self, resource: Resource, obj: Object) -> bool:
-        """The finalizer is there while the object is in use, or may come to be; whether it was changed."""
+        """The finalizer is there while the object is in use, or may come to be; whether it was changed. But for queues,
+        who takes it off by hand means it: it does not come back."""
         meta = obj["metadata"]
         finalizers = list(meta.get("finalizers") or ())
         if not is_deleting(obj):
-            if FINALIZER in finalizers:
+            known = resource is not CLUSTER_QUEUES and self._held.get(_thing(resource, obj)) == meta["uid"]
+            if known or FINALIZER in finalizers:
+                self._held[_thing(resource, obj)] = meta["uid"]
                 return False
             finalizers.append(FINALIZER)
         elif FINALIZER not in finalizers or self._in_use(resource, meta["name"]):
