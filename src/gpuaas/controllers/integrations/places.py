@@ -5,14 +5,17 @@ from typing import Any
 
 from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, outcome
+from gpuaas.admission.integrations.jobs import is_elastic
 from gpuaas.admission.integrations.places import layout, ungated
 from gpuaas.admission.integrations.pods import has_gate
+from gpuaas.admission.integrations.slices import slice_name
 from gpuaas.admission.placement import unhealthy_of
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.workloads import count_ungated, patch_to
+from gpuaas.controllers.integrations.slices import holder_of, job_of, slice_of
+from gpuaas.controllers.integrations.workloads import BY_JOB, count_ungated, jobs_of, patch_to
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
@@ -30,17 +33,25 @@ class PlacesController(Controller):
         super().__init__(deps)
         self._series = series or new_series()
         self._workloads = self.follow(deps.informers.of(WORKLOADS), _placed)
-        self._pods = self.follow(deps.informers.of(PODS), _workload_of)
+        self._workloads.add_index(BY_JOB, jobs_of)
+        self._pods = self.follow(deps.informers.of(PODS), self._workload_of)
         self._pods.add_index(BY_WORKLOAD, _workload_name)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         workload = self._workloads.get(*key)
         if workload is None or not outcome.is_admitted(workload) or outcome.eviction_of(workload) is not None:
             return None
-        pods = self._pods.indexed(BY_WORKLOAD, str(key))
+        elastic = is_elastic(workload)
+        if elastic and workload not in [holder_of(job, self._workloads) for job in jobs_of(workload)]:
+            return None  # another slice has taken over its pods
+        pods = self._pods.indexed(BY_WORKLOAD, f"{key.namespace}/{slice_name(workload) if elastic else key.name}")
+        if elastic:
+            pods = [pod for pod in pods if not has_gate(pod, keys.ELASTIC)]  # who has no quota needs no place yet
         if not any(has_gate(pod, keys.TOPOLOGY_GATE) for pod in pods):
             return None
         for assignment, request, first in _pod_sets(workload):
+            if elastic:
+                request = None  # its pods are where they were when it was smaller, whatever their ranks
             mine = [pod for pod in pods if labels_of(pod).get(keys.POD_SET) == assignment["name"]]
             for pod, labels in layout(
                 assignment, request, mine, first=first + _offset(mine), failed=unhealthy_of(workload)
@@ -53,6 +64,14 @@ class PlacesController(Controller):
                     continue
                 count_ungated(self._series, keys.TOPOLOGY_GATE, workload, pod, self.clock.now())
         return None
+
+    def _workload_of(self, pod: Mapping[str, Any]) -> Iterable[Key]:
+        name = annotations_of(pod).get(keys.WORKLOAD)
+        if not name or not has_gate(pod, keys.TOPOLOGY_GATE):
+            return
+        job = job_of(pod, self._workloads) if slice_of(pod) else None
+        holder = holder_of(job, self._workloads) if job is not None else None
+        yield Key(pod["metadata"]["namespace"], name if holder is None else holder["metadata"]["name"])
 
 
 def _pod_sets(workload: Object) -> Iterable[tuple[Object, Object | None, int]]:
@@ -86,12 +105,6 @@ def _placed(workload: Mapping[str, Any]) -> Iterable[Key]:
         yield Key(workload["metadata"]["namespace"], workload["metadata"]["name"])
 
 
-def _workload_of(pod: Mapping[str, Any]) -> Iterable[Key]:
-    name = annotations_of(pod).get(keys.WORKLOAD)
-    if name and has_gate(pod, keys.TOPOLOGY_GATE):
-        yield Key(pod["metadata"]["namespace"], name)
-
-
 def _workload_name(pod: Mapping[str, Any]) -> Iterable[str]:
-    name = annotations_of(pod).get(keys.WORKLOAD)
+    name = slice_of(pod) or annotations_of(pod).get(keys.WORKLOAD)
     return (f"{pod['metadata']['namespace']}/{name}",) if name else ()

@@ -13,13 +13,13 @@ from gpuaas.admission.integrations.jobs import is_elastic
 from gpuaas.admission.integrations.pods import has_gate
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
-from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.workloads import BY_JOB, count_ungated, job_key, jobs_of, patch_to
+from gpuaas.controllers.integrations.slices import holder_of, job_of, slice_of
+from gpuaas.controllers.integrations.workloads import BY_JOB, count_ungated, jobs_of, patch_to
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
-from gpuaas.runtime.metadata import annotations_of, controller_of, uid_of
+from gpuaas.runtime.metadata import uid_of
 
 BY_SLICE = "slice"
 
@@ -35,11 +35,11 @@ class SlicePodsController(Controller):
         self._workloads = self.follow(deps.informers.of(WORKLOADS), _admitted)
         self._workloads.add_index(BY_JOB, jobs_of)
         self._pods = self.follow(deps.informers.of(PODS), self._job_of)
-        self._pods.add_index(BY_SLICE, _slice_of)
+        self._pods.add_index(BY_SLICE, _slices_of)
         self._gone: dict[str, set[str]] = {}
 
     async def reconcile(self, key: str) -> Requeue | None:
-        workload = slices.chain_of(self._workloads.indexed(BY_JOB, key)).holder
+        workload = holder_of(key, self._workloads)
         if workload is None or not is_elastic(workload) or not outcome.is_admitted(workload):
             return None
         namespace = workload["metadata"]["namespace"]
@@ -56,16 +56,8 @@ class SlicePodsController(Controller):
         return None
 
     def _job_of(self, pod: Mapping[str, Any]) -> Iterable[str]:
-        """The job of the slice it names; where that is deleted, the pod's own controller."""
-        name = annotations_of(pod).get(keys.SLICE_NAME)
-        if not name:
-            return ()
-        namespace = pod["metadata"]["namespace"]
-        found: Object | None = self._workloads.get(namespace, name)
-        owner = (controller_of(found) if found is not None else None) or controller_of(pod)
-        if owner is None:
-            return ()
-        return (job_key(owner["apiVersion"], owner["kind"], namespace, owner["name"]),)
+        job = job_of(pod, self._workloads) if slice_of(pod) else None
+        return () if job is None else (job,)
 
 
 def _admitted(workload: Mapping[str, Any]) -> Iterable[str]:
@@ -73,6 +65,6 @@ def _admitted(workload: Mapping[str, Any]) -> Iterable[str]:
         yield from jobs_of(workload)
 
 
-def _slice_of(pod: Mapping[str, Any]) -> Iterable[str]:
-    name = annotations_of(pod).get(keys.SLICE_NAME)
+def _slices_of(pod: Mapping[str, Any]) -> Iterable[str]:
+    name = slice_of(pod)
     return (f"{pod['metadata']['namespace']}/{name}",) if name else ()

@@ -1,14 +1,37 @@
-"""The slices of an elastic job: the one that stands for it now is found, resized or left to be made anew."""
+"""The slices of an elastic job: the one that stands for it now is found, resized or left to be made anew.
 
-from typing import TYPE_CHECKING
+`slice_of`, `job_of` and `holder_of` lead from a pod to the slice whose quota it runs on.
+"""
 
-from gpuaas.admission.integrations import outcome, slices
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuaas.admission.integrations import keys, outcome, slices
 from gpuaas.client.protocol import Object
-from gpuaas.controllers.integrations.workloads import Later, patch_to
-from gpuaas.runtime.metadata import annotations_of, is_controlled_by, is_deleting
+from gpuaas.controllers.integrations.workloads import BY_JOB, Later, job_key, patch_to
+from gpuaas.runtime.informer import Informer
+from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, is_deleting
 
 if TYPE_CHECKING:
     from gpuaas.controllers.integrations.controller import JobController
+
+
+def slice_of(pod: Mapping[str, Any]) -> str:
+    """The name that all slices of its job share; "" for pods of other jobs."""
+    return annotations_of(pod).get(keys.SLICE_NAME, "")
+
+
+def job_of(pod: Mapping[str, Any], workloads: Informer) -> str | None:
+    """The job of the slice it names, as workloads are indexed by it; where that is deleted, the pod's own controller."""
+    namespace = pod["metadata"]["namespace"]
+    found = workloads.get(namespace, slice_of(pod))
+    owner = (controller_of(found) if found is not None else None) or controller_of(pod)
+    return None if owner is None else job_key(owner["apiVersion"], owner["kind"], namespace, owner["name"])
+
+
+def holder_of(job: str, workloads: Informer) -> Object | None:
+    """The slice of the job that holds quota."""
+    return slices.chain_of(workloads.indexed(BY_JOB, job)).holder
 
 
 class NoSlice(Exception):

@@ -9,7 +9,7 @@ from gpuaas.admission.status import topology_assignment
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, NODES, PODS
-from gpuaas.testing.house import House, job
+from gpuaas.testing.house import House, job, with_note
 
 RANK = "rank"
 
@@ -55,7 +55,8 @@ def test_the_first_of_a_set_behind_its_leader_has_the_next_rank() -> None:
     assert laid_out([pod("x", 1), pod("y", 2), pod("z", 3)], first=1) == {"x": "a", "y": "b", "z": "b"}
 
 
-def test_pods_of_a_job_are_bound_to_the_nodes_they_were_given(house: House) -> None:
+def with_nodes(house: House, number: int) -> str:
+    """A team with a queue `tas` over so many nodes of two cards."""
     team = house.team()
     house.create(
         TOPOLOGIES, {"metadata": {"name": team}, "spec": {"levels": [{"nodeLabel": "kubernetes.io/hostname"}]}}
@@ -69,25 +70,43 @@ def test_pods_of_a_job_are_bound_to_the_nodes_they_were_given(house: House) -> N
     house.create(
         LOCAL_QUEUES, {"metadata": {"name": "tas", "namespace": team}, "spec": {"clusterQueue": f"{team}-tas"}}
     )
-    for number in (1, 2):
-        name = f"{team}-node-{number}"
+    for index in range(1, number + 1):
+        name = f"{team}-node-{index}"
         capacity = {"nvidia.com/gpu": "2", "pods": "10"}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
         labels = {"pool": team, "kubernetes.io/hostname": name}
         status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
         house.create(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": status})
         house.patch(NODES, "", name, {"spec": {"taints": None}})
+    return team
+
+
+def bound(house: House, team: str) -> list[str]:
+    """The nodes that pods without gates are bound to, by the pods' names."""
+    pods = sorted(house.all(PODS, team), key=lambda each: str(each["metadata"]["name"]))
+    free = [each for each in pods if not each["spec"].get("schedulingGates")]
+    return [str(each["spec"]["nodeSelector"]["kubernetes.io/hostname"]) for each in free]
+
+
+def test_pods_of_a_job_are_bound_to_the_nodes_they_were_given(house: House) -> None:
+    team = with_nodes(house, 2)
     made = job(team, "spread", queue="tas", parallelism=2, completions=2, completionMode="Indexed", gpus=2)
     made["spec"]["template"]["metadata"] = {
         "annotations": {"kueue.x-k8s.io/podset-preferred-topology": "kubernetes.io/hostname"}
     }
     house.create(JOBS, made)
     house.admitted(team, "spread")
+    house.until(lambda: len(bound(house, team)) == 2)
+    assert bound(house, team) == [f"{team}-node-1", f"{team}-node-2"]
 
-    def bound() -> list[str]:
-        pods = sorted(house.all(PODS, team), key=lambda each: str(each["metadata"]["name"]))
-        free = [each for each in pods if not each["spec"].get("schedulingGates")]
-        return [str(each["spec"]["nodeSelector"]["kubernetes.io/hostname"]) for each in free]
 
-    house.until(lambda: len(bound()) == 2)
-    assert bound() == [f"{team}-node-1", f"{team}-node-2"]
+def test_pods_of_a_job_that_grows_stay_on_their_nodes_and_new_ones_get_others(house: House) -> None:
+    team = with_nodes(house, 3)
+    made = job(team, "grows", queue="tas", parallelism=1, completions=9, gpus=2)
+    house.create(JOBS, with_note(made, "kueue.x-k8s.io/elastic-job", "true"))
+    house.until(lambda: bound(house, team) == [f"{team}-node-1"])
+    (first,) = house.all(PODS, team)
+    house.patch(JOBS, team, "grows", {"spec": {"parallelism": 3}})
+    house.until(lambda: sorted(bound(house, team)) == [f"{team}-node-{number}" for number in (1, 2, 3)])
+    still = house.get(PODS, team, first["metadata"]["name"])
+    assert still["spec"]["nodeSelector"]["kubernetes.io/hostname"] == f"{team}-node-1"
