@@ -12,6 +12,7 @@ from gpuaas.client.resources import JOBS, NODES, PODS
 from gpuaas.testing.house import House, job, with_note
 
 RANK = "rank"
+HOST = "kubernetes.io/hostname"
 
 
 def pod(name: str, rank: int | None = None, place: str = "", phase: str = "Pending") -> Object:
@@ -37,6 +38,8 @@ def laid_out(pods: list[Object], **options: Any) -> dict[str, str]:
         ([pod("x", place="b", phase="Failed"), pod("y", place="b"), pod("z")], {"z": "a"}),
         ([pod("x", 0), pod("y", 0)], {"x": "a", "y": "b"}),
         ([pod("w", place="a"), pod("x", place="b"), pod("y", place="b"), pod("z")], {}),
+        ([pod("x", 0), pod("y", 1), pod("z", 2, place="a")], {"x": "b", "y": "b"}),
+        ([pod("x", 7), pod("y", 0)], {"x": "a", "y": "b"}),
     ],
     ids=[
         "by rank",
@@ -45,6 +48,8 @@ def laid_out(pods: list[Object], **options: Any) -> dict[str, str]:
         "in place of a failed one",
         "ranks that clash",
         "no room",
+        "one is not where its rank belongs, since a node was replaced",
+        "a rank there is no place for",
     ],
 )
 def test_pods_get_their_places(pods: list[Object], places: dict[str, str]) -> None:
@@ -86,6 +91,12 @@ def bound(house: House, team: str) -> list[str]:
     pods = sorted(house.all(PODS, team), key=lambda each: str(each["metadata"]["name"]))
     free = [each for each in pods if not each["spec"].get("schedulingGates")]
     return [str(each["spec"]["nodeSelector"]["kubernetes.io/hostname"]) for each in free]
+
+
+def test_nobody_is_sent_to_a_failed_node() -> None:
+    assignment = {"topologyAssignment": topology_assignment([HOST], ((("a",), 1), (("b",), 1)))}
+    found = layout(assignment, None, [pod("x"), pod("y")], failed=["a"])
+    assert [(one["metadata"]["name"], labels) for one, labels in found] == [("y", {HOST: "b"})]
 
 
 def test_pods_of_a_job_are_bound_to_the_nodes_they_were_given(house: House) -> None:
