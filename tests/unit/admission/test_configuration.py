@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig
+from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig, NodeRules
 from gpuaas.admission.configuration_fields import parse_duration
 from gpuaas.admission.configuration_file import ConfigurationError, configuration_of, read_configuration
 from gpuaas.admission.configuration_operator import follow, from_kueue_object
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS, kinds_of
+from gpuaas.admission.resources import ReadRules
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
@@ -85,6 +86,24 @@ KNOBS: list[tuple[str, dict[str, Any], Any, Any]] = [
         ReadyRules(recovery_timeout=None),
     ),
     ("nobody waits for pods", {"featureGates": {"DisableWaitForPodsReady": True}}, "ready", None),
+    (
+        "failed nodes wait for replacement",
+        {"featureGates": {"TASFailedNodeReplacementFailFast": False, "TASReplaceNodeOnNodeTaints": False}},
+        "nodes",
+        NodeRules(fail_fast=False, on_taints=False),
+    ),
+    (
+        "what of a workload counts",
+        {"featureGates": {"ReclaimablePods": False, "PriorityBoost": True, "TASRespectNodeAffinityPreferred": True}},
+        "counts",
+        ReadRules(reclaims=False, boosts=True, preferences=True),
+    ),
+    (
+        "undeclared resources count where the gate for it is closed",
+        {"resources": {"quotaCheckStrategy": "IgnoreUndeclared"}, "featureGates": {"QuotaCheckStrategy": False}},
+        "engine",
+        Config(),
+    ),
     (
         "admission one at a time",
         {"waitForPodsReady": {"blockAdmission": True}},
