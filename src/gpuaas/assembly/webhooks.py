@@ -12,7 +12,7 @@ from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.integration import CannotCompose, Integration
 from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, queue_of
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
@@ -22,6 +22,7 @@ from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import ApiError, Denied
+from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import NAMESPACES, PODS
@@ -142,7 +143,7 @@ class JobWebhook:
         if kind.checks_only_held and not held:
             return
         if old is None:
-            errors = rules.create_errors(kind, obj) + kind.create_errors(obj, find)
+            errors = rules.create_errors(kind, obj) + self._own_errors(obj)
         else:
             default_queue = self._around.default_queue(op.namespace)
             errors = rules.create_errors(kind, obj)
@@ -150,6 +151,12 @@ class JobWebhook:
             errors += kind.update_errors(obj, old, find)
         if errors:
             raise Denied(f"v{kind.webhook}.kb.io", errors)
+
+    def _own_errors(self, obj: Object) -> list[FieldError]:
+        try:
+            return self._kind.create_errors(obj, self._around.find)
+        except CannotCompose as error:
+            raise Refused(f"v{self._kind.webhook}.kb.io", str(error)) from error
 
     @property
     def _is_on(self) -> bool:

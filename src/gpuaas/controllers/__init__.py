@@ -82,6 +82,7 @@ OPERATORS: tuple[type[Controller], ...] = (
     TrainJobController,
     *TRAINING_CONTROLLERS,
 )
+KUEUE = "kueue"  # whom upstream's manager calls itself when it writes
 
 
 def all_controllers(
@@ -90,6 +91,7 @@ def all_controllers(
     """Every controller, or only those of the given names."""
     configured, series = configured or Configured(), new_series()
     plain = [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS) if _wanted(kind, names)]
+    deps = deps.under(KUEUE)
     kueue = [kind(deps, configured) for kind in (KueueOperator, QueueStatuses) if _wanted(kind, names)]
     jobs = [
         kind(deps, configured, series) for kind in (KueueCore, PlacedNodes, *JOB_CONTROLLERS) if _wanted(kind, names)

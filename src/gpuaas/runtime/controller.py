@@ -8,7 +8,7 @@ repeated. `Controllers` starts and stops them together with their informers.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuaas.base.clock import Clock
@@ -59,6 +59,12 @@ class Deps:
         informers = Informers(client, clock)
         writer = ReadYourWrites(client, informers)
         return cls(writer, informers, clock, EventSink(client, clock, turn), discovery, root_ca, secret_token, turn)
+
+    def under(self, field_manager: str) -> "Deps":
+        """The same for controllers that write under a name of their own."""
+        if not isinstance(self.client, ReadYourWrites):
+            return self
+        return replace(self, client=self.client.under(field_manager))
 
 
 class Controller:

@@ -25,6 +25,9 @@ class ReadYourWrites:
         self._informers = informers
         self._manager = field_manager
 
+    def under(self, field_manager: str) -> "ReadYourWrites":
+        return ReadYourWrites(self._client, self._informers, field_manager)
+
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
         return await self._client.get(resource, name, namespace, subresource=subresource)
 

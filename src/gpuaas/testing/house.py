@@ -20,7 +20,7 @@ from gpuaas.base.ids import SystemIds
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import EVENTS, JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
-from gpuaas.controllers import all_controllers
+from gpuaas.controllers import KUEUE, all_controllers
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.runtime.controller import Controllers, Deps
 
@@ -53,7 +53,7 @@ class House:
         deps = Deps.over(
             LocalClient(cluster, access.system_user("controllers"), "gpuaas"), clock, LocalDiscovery(cluster)
         )
-        jobs = [kind(deps, self.configured) for kind in JOB_CONTROLLERS]
+        jobs = [kind(deps.under(KUEUE), self.configured) for kind in JOB_CONTROLLERS]
         self._controllers = Controllers(deps, [*all_controllers(deps, RUNNING, self.configured), *jobs])
         await self._controllers.start()
         self.client = LocalClient(cluster, access.system_user("somebody"), "kubectl")

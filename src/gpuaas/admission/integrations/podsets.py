@@ -233,7 +233,8 @@ def spelled(pod_set: View) -> Object:
     for kind in ("initContainers", "containers"):
         if spec.get(kind):
             spec[kind] = [_spelled_container(each) for each in spec[kind]]
-    return {**pod_set, "template": {**template, "metadata": template.get("metadata") or {}, "spec": spec}}
+    metadata = {name: value for name, value in (template.get("metadata") or {}).items() if value not in ({}, None)}
+    return {**pod_set, "template": {**template, "metadata": metadata, "spec": spec}}
 
 
 def _spelled_container(container: View) -> Object:

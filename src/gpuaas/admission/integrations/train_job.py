@@ -81,17 +81,13 @@ class TrainJob(Integration):
             job["spec"] = {**job["spec"], "runtimePatches": [*patches, _own_patch([])]}
 
     def create_errors(self, job: View, find: Find) -> list[FieldError]:
-        try:
-            jobs = foreseen(job, find)
-        except CannotCompose:
-            return []
         words = (
             '. Adjust either the "TrainJob.spec.runtimePatches" or the "TrainingRuntime.Template" annotations for the '
             "corresponding Job"
         )
         return [
             FieldError(error.reason, error.path, error.body + words)
-            for part in replicated_parts(jobs)
+            for part in replicated_parts(foreseen(job, find))
             for error in topology_errors(keyed("job", part.name), part.template.get("metadata"), part.count)
         ]
 

@@ -198,3 +198,8 @@ def test_a_workload_spells_its_pods_as_kubernetes_does() -> None:
     assert first["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"x.com/y": "nonsense"}}
     assert second == {"name": "d"}
     assert odd["resources"]["requests"]["cpu"] == 2, "the job's own words stay"
+
+
+def test_a_workload_says_nothing_of_labels_and_notes_a_template_does_not_have() -> None:
+    template = {"metadata": {"annotations": {}, "labels": None, "name": "kept"}, "spec": {"containers": []}}
+    assert podsets.spelled({"name": "main", "template": template})["template"]["metadata"] == {"name": "kept"}

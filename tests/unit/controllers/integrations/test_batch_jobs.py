@@ -16,6 +16,7 @@ def test_a_job_is_suspended_until_admitted_and_runs_where_its_flavor_says(house:
     assert workload["metadata"]["finalizers"] == [FINALIZER]
     assert workload["metadata"]["labels"] == {"kueue.x-k8s.io/job-uid": made["metadata"]["uid"]}
     assert workload["spec"]["queueName"] == "lq"
+    assert {each["manager"] for each in workload["metadata"]["managedFields"]} == {"kueue"}
     house.until(lambda: not is_suspended(house, team, "train"))
     template = house.get(JOBS, team, "train")["spec"]["template"]
     assert template["spec"]["nodeSelector"] == {"card": "a100"}

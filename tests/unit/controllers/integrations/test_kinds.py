@@ -138,10 +138,8 @@ def test_a_train_job_is_what_its_runtime_says_with_its_own_wishes(house: House) 
         "resourcesPerNode": {"requests": {"nvidia.com/gpu": "2"}, "limits": {"nvidia.com/gpu": "2"}},
     }
     ref = {"name": "torch", "kind": "TrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
-    house.create(TRAIN_JOBS, made(team, "llm", {"runtimeRef": ref, "trainer": trainer}))
-    house.settled()
-    assert house.workload(team, "llm") is None, "its runtime is not there yet"
     house.create(RUNTIMES, {"metadata": {"name": "torch", "namespace": team}, "spec": runtime})
+    house.create(TRAIN_JOBS, made(team, "llm", {"runtimeRef": ref, "trainer": trainer}))
     workload = house.admitted(team, "llm")
     assert workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] == {"nvidia.com/gpu": "4"}
     house.until(lambda: not suspended(house.get(TRAIN_JOBS, team, "llm")))
@@ -150,6 +148,13 @@ def test_a_train_job_is_what_its_runtime_says_with_its_own_wishes(house: House) 
     patch = patches[0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]
     assert patch["name"] == "node"
     assert patch["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"card": "a100"}
+
+
+def test_a_train_job_whose_runtime_is_not_there_is_refused(house: House) -> None:
+    team = house.team()
+    ref = {"name": "nowhere", "kind": "TrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
+    said = house.refusal(lambda: house.create(TRAIN_JOBS, made(team, "llm", {"runtimeRef": ref})))
+    assert said == "admission webhook \"vtrainjob.kb.io\" denied the request: runtime 'nowhere' not found"
 
 
 def test_the_trainer_gives_every_job_a_pod_whatever_its_runtime_says(house: House) -> None:
