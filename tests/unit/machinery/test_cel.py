@@ -321,3 +321,8 @@ def test_what_rules_cost_together_is_limited_too() -> None:
 
 def test_a_rule_over_a_long_list_is_asked() -> None:
     assert budgeted(["self.l.all(x, x.startsWith('item-') && self.l.size() > 3)"], {"l": ["item-1"] * 10_000}) == []
+
+
+def test_a_long_text_is_seen_at_once_to_be_no_duration() -> None:
+    long = "1" * 1_000_000
+    assert budgeted(["duration(self.s) != duration('1h')"], {"s": long})[0].startswith('Invalid value: "object": ')

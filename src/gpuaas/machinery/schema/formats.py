@@ -16,7 +16,7 @@ from gpuaas.machinery.schema.scalars import Unreadable, parse_time
 
 _UUID: Final = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _HOST_LABEL: Final = r"[^\W_]([^\W_]|-){0,62}"
-_DURATION: Final = re.compile(r"[+-]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
+_DURATION: Final = re.compile(r"[+-]?(0|((\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
 _SCALA_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
 _SCALA_UNIT: Final = re.compile(
     r"ns|us|µs|ms|s|m|h|d|w|wks?|hrs?|(nano|micro|milli)(s|seconds?)?|secs?|seconds?|mins?|minutes?|hours?|days?|weeks?"

@@ -61,6 +61,7 @@ def test_a_pod_of_one_line_becomes_a_whole_pod() -> None:
         ("UPPER/case", "Always"),
         ("a/UPPER", "IfNotPresent"),
         ("", "IfNotPresent"),
+        ("A" * 1_000_000 + "!", "IfNotPresent"),
     ],
 )
 def test_images_are_pulled_again_when_they_are_the_latest(image: str, policy: str) -> None:

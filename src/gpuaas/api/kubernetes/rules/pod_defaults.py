@@ -10,7 +10,7 @@ Part = dict[str, Any]
 
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
-    rf"(?:(?:localhost|[A-Za-z0-9-]*[.:A-Z][A-Za-z0-9.:-]*)/)?{_COMPONENT}(?:/{_COMPONENT})*"
+    rf"(?:(?:localhost|(?=[A-Za-z0-9-]*[.:A-Z])[A-Za-z0-9.:-]+)/)?{_COMPONENT}(?:/{_COMPONENT})*"
     r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][\w.+-]*:[0-9A-Fa-f]{32,})?"
 )
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")

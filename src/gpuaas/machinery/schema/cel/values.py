@@ -124,8 +124,8 @@ def is_of(type_: Type, value: Any) -> bool:
     return kind == "map" if type_.fields is not None else kind == type_.name
 
 
-_SPAN: Final = re.compile(r"([+-]?)((?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
-_SPAN_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_SPAN: Final = re.compile(r"([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
+_SPAN_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _UNITS: Final = {
     "ns": 1,
     "us": 1_000,
