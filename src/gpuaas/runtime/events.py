@@ -38,7 +38,17 @@ class Recorder:
         self._sink = sink
         self._component = component
 
-    def event(self, resource: Resource, obj: Mapping[str, Any], type: str, reason: str, message: str) -> None:
+    def event(
+        self,
+        resource: Resource,
+        obj: Mapping[str, Any],
+        type: str,
+        reason: str,
+        message: str,
+        *,
+        together: bool = False,
+    ) -> None:
+        """`together`: one event is told of all there are with this reason, with the newest message and their number."""
         metadata = obj["metadata"]
         involved = {
             "kind": resource.kind,
@@ -49,7 +59,7 @@ class Recorder:
             "resourceVersion": metadata.get("resourceVersion"),
         }
         said = {key: value for key, value in involved.items() if value}
-        self._sink.record(_Said(self._component, said, type, reason, message))
+        self._sink.record(_Said(self._component, said, type, reason, message, together))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +69,7 @@ class _Said:
     type: str
     reason: str
     message: str
+    together: bool = False
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -113,6 +124,8 @@ class Correlator:
 
     def _aggregate(self, said: _Said, now: float) -> tuple[str, tuple[str, ...]]:
         group = (*said.about, said.reason)
+        if said.together:
+            return said.message, group
         similar = self._similar.get(group)
         if similar is None or now - similar.since > SIMILAR_WINDOW:
             similar = _Similar(now)

@@ -42,6 +42,17 @@ async def test_the_same_again_raises_the_count() -> None:
 
 
 @scenario
+async def test_what_is_told_together_is_one_event_with_the_newest_words() -> None:
+    async with stage() as on:
+        obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
+        recorder = on.deps.events.recorder("tester")
+        for number in range(3):
+            recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", f"took {number}", together=True)
+            await on.settle()
+        assert _told(on) == [("Took", 3, "took 2")]
+
+
+@scenario
 async def test_ten_that_differ_only_in_their_words_become_one() -> None:
     async with stage() as on:
         obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
