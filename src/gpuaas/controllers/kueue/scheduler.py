@@ -254,7 +254,8 @@ class Scheduler:
         self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
         if by is not None:
             words = f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}"
-            self._event(by, NORMAL, "PreemptedWorkload", words + priorities)
+            said = (words + priorities)[:_EVENT_LIMIT]
+            self._recorder.event(WORKLOADS, by, NORMAL, "PreemptedWorkload", said, together=True)
 
     async def _note(self, entry: Object) -> None:
         """Into the ledger. The eviction is done: failing to note it must not undo it, but must be seen."""
