@@ -8,7 +8,7 @@ the file is promised a `ceiling` before revisions below it are handed out.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from gpuaas.store.entries import DecodedCache, Entry, Event, EventType, StoreError
@@ -36,7 +36,8 @@ class Writer:
         log.set_ceiling(self._ceiling)
         self._queue: list[_Write] = []
         self._in_flight: dict[str, _Write] = {}
-        self._pump: asyncio.Task[None] | None = None
+        self._busy = False  # a batch is under way, or about to be
+        self._at_rest: asyncio.Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, "store-writer")
         self._closed = False
 
@@ -61,9 +62,9 @@ class Writer:
         write = _Write(Event(type, entry, before), self._loop.create_future())
         self._in_flight[key] = write
         self._queue.append(write)
-        if self._pump is None:
-            # A task starts in the loop's next turn: all writes of this turn are in the first batch.
-            self._pump = self._loop.create_task(self._write_batches(), name="store-writes")
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._begin)  # in the loop's next turn: all writes of this one are in the first batch
         return write.done
 
     async def run(self, work: Callable[..., None], *arguments: object) -> None:
@@ -75,8 +76,9 @@ class Writer:
         if self._closed:
             return False
         self._closed = True
-        while self._pump is not None:
-            await asyncio.wait([self._pump])
+        if self._busy:
+            self._at_rest = self._loop.create_future()
+            await self._at_rest
         try:
             if self.broken is None:
                 await self.run(self._log.set_ceiling, self._handed_out)
@@ -86,22 +88,29 @@ class Writer:
             self._thread.shutdown()
         return True
 
-    async def _write_batches(self) -> None:
+    def _begin(self) -> None:
+        """Gives the next batch to the thread. No task and no chain of futures: when the loop is busy, each of their
+        steps would wait for a whole turn of it, and every decision waits for two writes."""
+        batch = self._take_batch()
+        last = batch[-1].event.revision
+        ceiling = last + 2 * _IN_FLIGHT if self._ceiling - last < _IN_FLIGHT else None
+        written = self._thread.submit(self._log.append, [write.row() for write in batch], ceiling)
+        written.add_done_callback(lambda done: self._loop.call_soon_threadsafe(self._ended, batch, ceiling, done))
+
+    def _ended(self, batch: "list[_Write]", ceiling: int | None, written: "Future[None]") -> None:
+        error = written.exception()
         try:
-            while self._queue:
-                batch = self._take_batch()
-                rows = [write.row() for write in batch]
-                last = batch[-1].event.revision
-                ceiling = last + 2 * _IN_FLIGHT if self._ceiling - last < _IN_FLIGHT else None
-                try:
-                    await self.run(self._log.append, rows, ceiling)
-                except StoreError as error:
-                    self._fail(batch, error)
-                    continue
+            if error is None:
                 self._ceiling = ceiling or self._ceiling
                 self._commit(batch)
+            else:
+                self._fail(batch, error)
         finally:
-            self._pump = None
+            self._busy = bool(self._queue)
+            if self._busy:
+                self._begin()
+            elif self._at_rest is not None:
+                self._at_rest.set_result(None)
 
     def _take_batch(self) -> "list[_Write]":
         size = end = 0
@@ -122,7 +131,7 @@ class Writer:
             if not write.done.done():  # whoever waited may have been cancelled
                 write.done.set_result(write.event.entry)
 
-    def _fail(self, batch: "list[_Write]", error: StoreError) -> None:
+    def _fail(self, batch: "list[_Write]", error: BaseException) -> None:
         failed = batch + self._queue
         self._queue = []
         self._in_flight.clear()
@@ -147,7 +156,7 @@ class _Write:
         return Row(entry.revision, entry.key, entry.created, previous, kind, entry.raw)
 
 
-def _is_lasting(error: StoreError) -> bool:
+def _is_lasting(error: BaseException) -> bool:
     """After a failed sync or on a broken file nobody knows what is on the disk; a full disk can be emptied."""
     name = getattr(error.__cause__, "sqlite_errorname", "") or ""
     return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or name.endswith("FSYNC")

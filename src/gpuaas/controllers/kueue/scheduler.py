@@ -7,6 +7,7 @@ is told to the engine, which takes the decision back. `Waiting` is the moment fr
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 from gpuaas.admission.integrations.keys import JOB_UID
@@ -24,6 +25,7 @@ from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_ch
 from gpuaas.engine.plan import Admitted, Passed, Plan, Preempted
 from gpuaas.engine.queues import Tree
 from gpuaas.engine.reasons import Token
+from gpuaas.runtime.eager import begin
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.pace import Pace
@@ -48,12 +50,13 @@ class Scheduler:
         self._mirror = mirror
         self._clock = clock
         self._recorder = recorder
-        self._wake = asyncio.Event()
-        self._writes: set[asyncio.Task[Any]] = set()
+        self._runs = self._due = False
+        self._alarm: int | None = None  # the earliest end of a back-off that is waited for
+        self._writes: set[asyncio.Future[Any]] = set()
         self._unsaid: dict[str, Passed] = {}
         """The newest word for each waiting workload that is not written yet; only the newest is."""
-        self._admitting: dict[str, asyncio.Task[None]] = {}
-        self._evicting: dict[str, tuple[Tree | None, asyncio.Task[bool]]] = {}
+        self._admitting: dict[str, asyncio.Future[None]] = {}
+        self._evicting: dict[str, tuple[Tree | None, asyncio.Future[bool]]] = {}
         self._saying: set[str] = set()
         self._speakers = 0
         self._paces: dict[str, Pace] = {}
@@ -63,34 +66,49 @@ class Scheduler:
 
     @property
     def idle(self) -> bool:
-        return not self._wake.is_set() and not self._writes
+        return not self._due and not self._writes
 
     def wake(self) -> None:
-        self._wake.set()
+        """Something changed: look in the loop's next turn, once for all that changes in this one."""
+        if self._runs and not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._look)
 
     async def run(self) -> None:
         """Until cancelled."""
+        self._runs = True
+        self.wake()
         try:
-            while True:
-                await self._woken()
-                self._wake.clear()
-                self.settle()
-                await asyncio.sleep(0)  # requests come first
+            await asyncio.get_running_loop().create_future()
         finally:
+            self._runs = False
             for timer in self._timers:
                 timer.cancel()
 
-    async def _woken(self) -> None:
-        """Something changed, or a back-off has ended."""
-        deadline = self._mirror.engine.next_wakeup()
-        if deadline is None:
-            await self._wake.wait()
+    def _look(self) -> None:
+        self._due = False
+        if not self._runs:
             return
-        timer = asyncio.ensure_future(self._clock.sleep(max(0.0, deadline / 1000 - self._clock.now())))
-        waiter = asyncio.ensure_future(self._wake.wait())
-        await asyncio.wait((timer, waiter), return_when=asyncio.FIRST_COMPLETED)
-        timer.cancel()
-        waiter.cancel()
+        try:
+            self.settle()
+        except Exception:  # what comes next may still be decided
+            _log.exception("a cycle failed")
+        deadline = self._mirror.engine.next_wakeup()
+        if deadline is not None and (self._alarm is None or deadline < self._alarm):
+            self._alarm = deadline
+            self._wait_aside(self._ring(deadline))
+
+    async def _ring(self, deadline: int) -> None:
+        """When a back-off has ended."""
+        await self._clock.sleep(max(0.0, deadline / 1000 - self._clock.now()))
+        if self._alarm == deadline:
+            self._alarm = None
+        self.wake()
+
+    def _wait_aside(self, waiting: Coroutine[Any, Any, None]) -> None:
+        timer = asyncio.ensure_future(waiting)
+        self._timers.add(timer)
+        timer.add_done_callback(self._timers.discard)
 
     def settle(self) -> None:
         """Cycles until nothing is left to decide. A few in a row that change nothing are enough for now, not for ever:
@@ -109,17 +127,29 @@ class Scheduler:
 
     def _carry_out(self, plan: Plan) -> None:
         for victim in plan.preemptions:
-            self._evicting[victim.key] = self._tree(victim.cluster_queue), self._spawn(self._preempt(victim))
+            evicting = self._spawn(self._evict(victim))
+            self._evicting[victim.key] = self._tree(victim.cluster_queue), evicting
+            evicting.add_done_callback(partial(self._evicted, victim.key))
         for admitted in plan.admissions:
             self._unsaid.pop(admitted.key, None)
             self._paces.pop(admitted.key, None)
             self._mirror.assume(admitted.key)
             tree = self._tree(admitted.cluster_queue)
             making_room = [task for of, task in self._evicting.values() if of is tree]
-            self._admitting[admitted.key] = self._spawn(self._admit(admitted, making_room))
+            admitting = self._spawn(self._admit(admitted, making_room))
+            self._admitting[admitted.key] = admitting
+            admitting.add_done_callback(partial(self._was_admitted, admitted.key))
         for passed in plan.passed:
             self._unsaid[passed.key] = passed
         self._find_speakers()
+
+    def _was_admitted(self, key: str, task: "asyncio.Future[None]") -> None:
+        if self._admitting.get(key) is task:
+            del self._admitting[key]
+
+    def _evicted(self, key: str, task: "asyncio.Future[bool]") -> None:
+        if self._evicting.get(key, (None, None))[1] is task:
+            del self._evicting[key]
 
     def _find_speakers(self) -> None:
         for _ in range(min(_SPEAKERS, len(self._unsaid)) - self._speakers):
@@ -130,28 +160,24 @@ class Scheduler:
         found = self._mirror.engine.forest.queues.get(queue)
         return None if found is None else found.tree
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Future[Any]":
+        task = begin(work)
         self._writes.add(task)
         task.add_done_callback(self._written)
         return task
 
-    def _written(self, task: "asyncio.Task[Any]") -> None:
+    def _written(self, task: "asyncio.Future[Any]") -> None:
         self._writes.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a decision was not carried out", exc_info=task.exception())
 
-    async def _admit(self, admitted: Admitted, making_room: "list[asyncio.Task[bool]]") -> None:
+    async def _admit(self, admitted: Admitted, making_room: "list[asyncio.Future[bool]]") -> None:
         """The engine gives away the room of victims before they have left. They are told to leave first, so that at no
         time, and after no crash, two hold what is there once."""
-        try:
-            if not making_room or await _all_true(making_room):
-                await self._reserve(admitted)
-            else:
-                self._take_back(admitted, self._find(admitted.key))
-        finally:
-            if self._admitting.get(admitted.key) is asyncio.current_task():
-                del self._admitting[admitted.key]
+        if not making_room or await _all_true(making_room):
+            await self._reserve(admitted)
+        else:
+            self._take_back(admitted, self._find(admitted.key))
 
     async def _reserve(self, admitted: Admitted) -> None:
         obj = self._find(admitted.key)
@@ -213,13 +239,6 @@ class Scheduler:
         self._event(obj, NORMAL, "QuotaReserved", words + considered)
         if is_true(life.admitted):
             self._event(obj, NORMAL, "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
-
-    async def _preempt(self, victim: Preempted) -> bool:
-        try:
-            return await self._evict(victim)
-        finally:
-            if self._evicting.get(victim.key, (None, None))[1] is asyncio.current_task():
-                del self._evicting[victim.key]
 
     async def _evict(self, victim: Preempted) -> bool:
         """Whether it leaves, or has left."""
@@ -295,9 +314,7 @@ class Scheduler:
         if not wait:
             self._saying.discard(key)
             return
-        timer = asyncio.ensure_future(self._speak_again(key, wait))
-        self._timers.add(timer)
-        timer.add_done_callback(self._timers.discard)
+        self._wait_aside(self._speak_again(key, wait))
 
     async def _speak_again(self, key: str, wait: float) -> None:
         await self._clock.sleep(wait)
@@ -371,7 +388,7 @@ def _reason(passed: Passed) -> str:
     return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
 
 
-async def _all_true(tasks: "list[asyncio.Task[bool]]") -> bool:
+async def _all_true(tasks: "list[asyncio.Future[bool]]") -> bool:
     done, _ = await asyncio.wait(tasks)
     return all(not task.cancelled() and task.exception() is None and task.result() for task in done)
 
