@@ -166,6 +166,8 @@ def _checks_and_admission(life: Life, around: Surroundings, now: Millis) -> Step
         listed = sync_checks(life, around.required_checks, now)
         if listed is not life:
             return Step(listed)
+    if is_true(life.admitted) and is_true(life.reserved):
+        return None  # whatever its checks say now: who is to go is evicted, and admitted until it has gone
     synced = sync_admitted(life, now)
     if synced is life:
         return None
@@ -216,7 +218,7 @@ def _failed_checks(life: Life, now: Millis) -> Step | None:
 
 
 def _check_words(checks: list[CheckStatus], state: str) -> str:
-    listed = "; ".join(f'"{c.name}" ({c.message})' for c in checks)
+    listed = "; ".join(f'"{c.name}" ({c.message})' if c.message else f'"{c.name}"' for c in checks)
     return f"AdmissionCheck{'s' if len(checks) > 1 else ''} in {state} state: {listed}"
 
 

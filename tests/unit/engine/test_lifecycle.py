@@ -89,6 +89,21 @@ def test_a_rejected_check_deactivates() -> None:
     assert life.evicted.message.endswith('AdmissionCheck in Rejected state: "prov" (quota revoked)')
 
 
+@pytest.mark.parametrize("state", ["Pending", "Ready"])
+def test_who_runs_goes_on_when_its_queue_asks_for_one_more_check(state: str) -> None:
+    life = settled(admitted(), MINUTE, CHECKED)
+    assert life.checks == (CheckStatus("prov", since=MINUTE),)
+    life = settled(set_check(life, CheckStatus("prov", state)), 2 * MINUTE, CHECKED)
+    assert is_true(life.admitted)
+
+
+def test_who_runs_stays_admitted_until_it_has_left_when_a_check_takes_its_word_back() -> None:
+    life = settled(set_check(settled(admitted(), 1, CHECKED), CheckStatus("prov", "Retry")), 2, CHECKED)
+    assert life.evicted is not None
+    assert life.evicted.message == 'Evicted due to AdmissionCheck in Retry state: "prov"'
+    assert is_true(life.admitted)
+
+
 def test_which_checks_apply_depends_on_the_flavors_assigned() -> None:
     checks = (Check("all"), Check("spot", frozenset({"spot"})))
     flavors = frozenset({"spot", "ondemand"})
