@@ -1,4 +1,4 @@
-"""Backups of a whole home: every cluster's store, the keys, the people, in one file.
+"""Backups of a whole home: every cluster's store, the keys, the people, the fleet and Kueue's configuration, in one file.
 
 A backup is taken while the service runs: each store is copied as of one commit. Restoring checks everything before it
 changes anything; the stores go on above all revisions ever handed out, so no client takes new changes for old ones.
@@ -13,6 +13,7 @@ from gpuaas.store import StoreError
 from gpuaas.store.snapshots import backup, check, restore
 
 _MARK = "gpuaas-backup"
+_FORMAT = 2  # the first had neither fleet nor configuration, and says nothing about them
 
 
 def write_backup(home: Home, file: Path) -> list[str]:
@@ -24,13 +25,13 @@ def write_backup(home: Home, file: Path) -> list[str]:
         draft = Path(folder) / "backup"
         with tarfile.open(draft, "w:gz", compresslevel=1) as archive:
             mark = Path(folder) / _MARK
-            mark.write_text("1\n")
+            mark.write_text(f"{_FORMAT}\n")
             archive.add(mark, _MARK)
             for name in clusters:
                 copy = Path(folder) / f"{name}.db"
-                backup(home.store(name), copy)
+                _copy(home.store(name), copy)
                 archive.add(copy, f"clusters/{name}.db")
-            for part in (home.certificates, home.users):
+            for part in (home.certificates, home.users, home.fleet, home.kueue):
                 if part.exists():
                     archive.add(part, part.name)
         draft.chmod(0o600)
@@ -38,11 +39,18 @@ def write_backup(home: Home, file: Path) -> list[str]:
     return clusters
 
 
+def _copy(store: Path, copy: Path) -> None:
+    try:
+        backup(store, copy)
+    except StoreError as error:
+        raise StoreError(str(error).replace(str(copy), str(store))) from None
+
+
 def read_backup(home: Home, file: Path) -> list[str]:
     """Puts a backup into a home that does not run; the names of the clusters it held."""
     home.make()
     with tempfile.TemporaryDirectory(dir=home.path, prefix=".restore-") as folder:
-        _extract(file, Path(folder))
+        number = _extract(file, Path(folder))
         stores = sorted((Path(folder) / "clusters").glob("*.db"))
         if not stores:
             raise StoreError(f"{file} holds no cluster")
@@ -57,14 +65,32 @@ def read_backup(home: Home, file: Path) -> list[str]:
         people = Path(folder) / home.users.name
         if people.is_file():
             people.replace(home.users)
+        if number > 1:
+            for kept in (home.fleet, home.kueue):
+                _put_back(Path(folder) / kept.name, kept)
     return [store.stem for store in stores]
 
 
-def _extract(file: Path, folder: Path) -> None:
+def _put_back(found: Path, kept: Path) -> None:
+    if found.is_file():
+        found.replace(kept)
+    else:
+        kept.unlink(missing_ok=True)
+
+
+def _extract(file: Path, folder: Path) -> int:
+    """The number of the backup's format."""
     try:
         with tarfile.open(file, "r:*") as archive:
             archive.extractall(folder, filter="data")
     except (tarfile.TarError, OSError, EOFError) as error:
         raise StoreError(f"{file} is not a backup of ours: {error}") from None
-    if not (folder / _MARK).is_file():
-        raise StoreError(f"{file} is not a backup of ours: it lacks the mark {_MARK}")
+    try:
+        number = int((folder / _MARK).read_text())
+    except (OSError, ValueError):
+        raise StoreError(f"{file} is not a backup of ours: it lacks the mark {_MARK}") from None
+    if number > _FORMAT:
+        raise StoreError(
+            f"{file} has format {number}, and this gpuaas knows formats up to {_FORMAT}: restore it with a newer one"
+        )
+    return number

@@ -5,10 +5,12 @@ requests, end the watches, stop the controllers, flush and close the stores, let
 """
 
 import asyncio
+import contextlib
 import importlib
 import logging
 import os
 import signal
+import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -21,12 +23,12 @@ from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
-from gpuaas.assembly.home import Home, Running
+from gpuaas.assembly.home import Home, Running, Unusable
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.ids import SystemIds
-from gpuaas.client.kubeconfig import add_context, encode
+from gpuaas.client.kubeconfig import KubeconfigError, add_context, encode
 from gpuaas.observe.requests import RequestCounter
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class ControlPlane:
         self.home.make()
         self.home.lock()
         self._stack.callback(self.home.unlock)
-        self.trust = Trust(self.home.certificates, self.home.users, self.clock)
+        self.trust = self._trust()
         ids = SystemIds()
         for name in self.settings.clusters:
             configured = Configured(self.settings.kueue)
@@ -120,6 +122,14 @@ class ControlPlane:
         )
         self._stack.push_async_callback(_cancelled, collecting)
 
+    def _trust(self) -> Trust:
+        try:
+            trust = Trust(self.home.certificates, self.home.users, self.clock)
+            trust.users.list()
+        except ValueError as error:
+            raise Unusable(f"{error}; bring it back with `gpuaas restore`, or remove it to begin without") from None
+        return trust
+
     async def _furnish_machine(self, parts: ClusterParts) -> None:
         """Whoever is told that it is ready finds a queue; only the first start pays for it."""
         if not has_process_class(parts.cluster):
@@ -129,14 +139,22 @@ class ControlPlane:
 
     async def _listen(self) -> Listener:
         host = self.settings.host
-        tls = self.trust.serving_context(host, self.settings.names)
+        try:
+            tls = self.trust.serving_context(host, self.settings.names)
+        except (ValueError, ssl.SSLError) as error:
+            where = self.home.certificates
+            raise Unusable(
+                f"a key or certificate in {where} is broken ({error}); `gpuaas restore` brings them back"
+            ) from None
         wanted = self.settings.port or self.home.last_port()
         try:
             return await listen(self.server.handle, host, wanted, tls)
-        except OSError:
-            if self.settings.port:
-                raise
-            return await listen(self.server.handle, host, 0, tls)
+        except OSError as error:
+            if not self.settings.port and wanted:
+                with contextlib.suppress(OSError):
+                    return await listen(self.server.handle, host, 0, tls)
+            at = self.settings.port or "any port"
+            raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
 
     async def _run_crew(self) -> None:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
@@ -155,6 +173,12 @@ class ControlPlane:
             await controllers.stop()
 
     def _write_kubeconfig(self) -> None:
+        try:
+            self._write_contexts()
+        except KubeconfigError as error:
+            raise Unusable(f"{error}; remove it: it is written anew") from None
+
+    def _write_contexts(self) -> None:
         first = self.settings.clusters[0]
         token = self.trust.admin_token(self.home.kubeconfig, first, SystemIds())
         for name in self.clusters:

@@ -4,11 +4,15 @@ The lock is the truth: it is held by the running server and by nobody after it d
 beside it (pid, address) is only believed while the lock is held.
 """
 
+import contextlib
 import fcntl
 import json
 import os
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+_LOOKS = 3  # who looks whether the home is held holds it for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,10 @@ class Running:
 
 class Locked(Exception):
     """Another control plane runs in this home."""
+
+
+class Unusable(Exception):
+    """The home, or a file in it, is not what it must be; the text says which and why."""
 
 
 class Home:
@@ -54,20 +62,43 @@ class Home:
     def known_clusters(self) -> list[str]:
         return sorted(path.stem for path in (self.path / "clusters").glob("*.db"))
 
+    @property
+    def fleet(self) -> Path:
+        """The fleet of the last start."""
+        return self.path / "fleet.yaml"
+
+    @property
+    def kueue(self) -> Path:
+        """Kueue's configuration of the last start."""
+        return self.path / "kueue.yaml"
+
     def make(self) -> None:
-        for folder in (self.path, self.path / "clusters", self.certificates):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.chmod(0o700)
+        try:
+            for folder in (self.path, self.path / "clusters", self.certificates):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if folder.stat().st_mode & 0o777 != 0o700:
+                    folder.chmod(0o700)
+        except OSError as error:
+            words = f"{self.path} cannot be the home ({error.strerror}); $GPUAAS_HOME names another"
+            raise Unusable(words) from None
+
+    def keep(self, name: str, text: str) -> None:
+        """A file of its own, whole or not at all, and for nobody else to read."""
+        _write_private(self.path / name, text)
 
     def lock(self) -> None:
-        """Held until the process ends; raises Locked if somebody else has it."""
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise Locked from None
-        self._lock = descriptor
+        """Held until the process ends; raises Locked if somebody else has it, and not only looks whether anybody has."""
+        for last in (False,) * _LOOKS + (True,):
+            try:
+                self._lock = _locked(self.path / "lock", os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
+            except Locked:
+                if last:
+                    raise
+                time.sleep(0.01)  # noqa: TID251 - nothing else is to be done yet
+            except OSError as error:
+                raise Unusable(f"{self.path} cannot be written to ({error.strerror})") from None
+            else:
+                return
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -75,20 +106,20 @@ class Home:
             self._lock = None
 
     def is_locked(self) -> bool:
-        if not (self.path / "lock").exists():
-            return False
         try:
-            self.lock()
+            os.close(_locked(self.path / "lock", os.O_RDONLY, fcntl.LOCK_SH))
         except Locked:
             return True
-        self.unlock()
+        except OSError:
+            return False
         return False
 
     def announce(self, running: Running) -> None:
-        _write_private(self.path / "server.json", json.dumps(asdict(running)))
+        self.keep("server.json", json.dumps(asdict(running)))
 
     def withdraw(self) -> None:
-        (self.path / "server.json").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # nobody believes it without the lock
+            (self.path / "server.json").unlink(missing_ok=True)
 
     def running(self) -> Running | None:
         """The server that holds this home, or None; what a dead one left behind is not believed."""
@@ -108,7 +139,17 @@ class Home:
             return 0
 
     def remember_port(self, port: int) -> None:
-        _write_private(self.path / "port", str(port))
+        self.keep("port", str(port))
+
+
+def _locked(path: Path, flags: int, lock: int) -> int:
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, lock | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise Locked from None
+    return descriptor
 
 
 def _write_private(path: Path, text: str) -> None:

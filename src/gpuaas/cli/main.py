@@ -1,11 +1,13 @@
 """The `gpuaas` command. Commands are imported when they are used: `gpuaas --help` must not wait for a server's imports."""
 
 import importlib
+import os
 from typing import Any
 
 import click
 
 import gpuaas
+from gpuaas.assembly.home import Unusable
 
 # name -> (module, attribute, one line for the overview)
 _COMMANDS: dict[str, tuple[str, str, str]] = {
@@ -59,4 +61,12 @@ def cli() -> None:
 
 
 def main() -> None:
-    cli()
+    try:
+        cli()
+    except Exception as error:  # the last resort: nobody is helped by a page of code
+        if os.environ.get("GPUAAS_DEBUG"):
+            raise
+        words = str(error) if isinstance(error, OSError | Unusable) else f"{type(error).__name__}: {error}"
+        hint = "" if isinstance(error, OSError | Unusable) else " (a defect of gpuaas; GPUAAS_DEBUG=1 shows where)"
+        click.echo(f"Error: {words}{hint}", err=True)
+        raise SystemExit(1) from None

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -60,12 +60,14 @@ def up(
     running = home.running()
     if running is not None:
         click.echo(f"gpuaas already runs here: pid {running.pid}, {running.url} (home {home.path})")
+        if asked := _asked(click.get_current_context()):
+            click.echo(f"warning: {asked} changes nothing while it runs: gpuaas down, then up again", err=True)
         return
     named = _chosen_fleet(home, fleet)
     _choose_kueue_config(home, kueue)
     kept = _kueue_config(home)
     for warning in kept.warnings if kept is not None else ():
-        click.echo(f"warning: {_kept_kueue_config(home)}: {warning}", err=True)
+        click.echo(f"warning: {home.kueue}: {warning}", err=True)
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
     started = Started(port, host, names, known, fsync)
     if detach:
@@ -74,29 +76,37 @@ def up(
         _foreground(home, started)
 
 
+def _asked(context: click.Context) -> str:
+    """The options somebody wrote, but for how to wait."""
+    from click.core import ParameterSource
+
+    given = (each for each in context.command.params if each.name not in ("detach", None))
+    said = [each for each in given if context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE]
+    return ", ".join(each.opts[-1] for each in said)
+
+
 def _chosen_fleet(home: Home, fleet: str | None) -> tuple[str, ...]:
     """Keeps the fleet in the home, so that the next start has it too; the names of its clusters."""
     from gpuaas.assembly.fleet import FleetError, fleet_text, read_fleet
 
-    kept = home.path / "fleet.yaml"
     if fleet == "none":
-        kept.unlink(missing_ok=True)
-        return ()
-    try:
-        if fleet is not None:
+        home.fleet.unlink(missing_ok=True)
+    elif fleet is not None:
+        try:
             text = fleet_text(fleet)
             read_fleet(text)
-            home.make()
-            kept.write_text(text)
-        return tuple(one.name for one in read_fleet(kept.read_text()).clusters) if kept.exists() else ()
-    except FleetError as error:
-        raise click.BadParameter(str(error), param_hint="--fleet") from None
+        except FleetError as error:
+            raise click.ClickException(f"--fleet {fleet}: {error}") from None
+        home.make()
+        home.keep(home.fleet.name, text)
+    kept = _kept_fleet(home)
+    return tuple(one.name for one in kept.clusters) if kept is not None else ()
 
 
 def _choose_kueue_config(home: Home, chosen: str | None) -> None:
     """Keeps Kueue's configuration in the home, once it has been found to be one."""
     if chosen == "none":
-        _kept_kueue_config(home).unlink(missing_ok=True)
+        home.kueue.unlink(missing_ok=True)
     if chosen is None or chosen == "none":
         return
     from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
@@ -105,20 +115,16 @@ def _choose_kueue_config(home: Home, chosen: str | None) -> None:
         text = Path(chosen).read_text()
         read_configuration(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{chosen} cannot be read: {error}", param_hint="--kueue-config") from None
+        raise click.ClickException(f"--kueue-config {chosen} cannot be read: {error}") from None
     except ConfigurationError as error:
-        raise click.BadParameter(str(error), param_hint="--kueue-config") from None
+        raise click.ClickException(f"--kueue-config {chosen}: {error}") from None
     home.make()
-    _kept_kueue_config(home).write_text(text)
-
-
-def _kept_kueue_config(home: Home) -> Path:
-    return home.path / "kueue.yaml"
+    home.keep(home.kueue.name, text)
 
 
 def _kueue_config(home: Home) -> "Reading | None":
     """What the home has, which people may also write themselves."""
-    kept = _kept_kueue_config(home)
+    kept = home.kueue
     if not kept.exists():
         return None
     from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
@@ -130,10 +136,14 @@ def _kueue_config(home: Home) -> "Reading | None":
 
 
 def _kept_fleet(home: Home) -> "Fleet | None":
-    from gpuaas.assembly.fleet import read_fleet
+    from gpuaas.assembly.fleet import FleetError, read_fleet
 
-    kept = home.path / "fleet.yaml"
-    return read_fleet(kept.read_text()) if kept.exists() else None
+    if not home.fleet.exists():
+        return None
+    try:
+        return read_fleet(home.fleet.read_text())
+    except (OSError, UnicodeDecodeError, FleetError) as error:
+        raise click.ClickException(f"{home.fleet}: {error}; mend it, or name another with --fleet") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +157,16 @@ class Started:
     fsync: bool
 
     def save(self, home: Home) -> None:
-        (home.path / "started.json").write_text(json.dumps(asdict(self)))
+        home.keep("started.json", json.dumps(asdict(self)))
 
     @classmethod
     def load(cls, home: Home) -> "Started":
-        said = json.loads((home.path / "started.json").read_text())
-        return cls(said["port"], said["host"], tuple(said["names"]), tuple(said["clusters"]), said["fsync"])
+        """As it was started, or as it is without options where nobody remembers. The clusters are those there are."""
+        try:
+            said = json.loads((home.path / "started.json").read_text())
+            return cls(int(said["port"]), str(said["host"]), tuple(said["names"]), (), bool(said["fsync"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(0, "127.0.0.1", (), (), True)
 
     def options(self) -> list[str]:
         options = ["--port", str(self.port), "--listen", self.host]
@@ -173,7 +187,7 @@ def _foreground(home: Home, started: Started) -> None:
 
     from gpuaas.admission.configuration import Configuration
     from gpuaas.assembly.control_plane import ControlPlane, Settings, serve
-    from gpuaas.assembly.home import Locked
+    from gpuaas.assembly.home import Locked, Unusable
     from gpuaas.observe.logs import configure
     from gpuaas.store import StoreError
 
@@ -202,15 +216,15 @@ def _foreground(home: Home, started: Started) -> None:
             runner.run(serve(home, settings, ready))
     except Locked:
         raise click.ClickException(f"another gpuaas is starting or stopping in {home.path}; try again") from None
-    except StoreError as error:
+    except (StoreError, Unusable) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
-        raise click.ClickException(f"cannot serve on {started.host}:{started.port or 'any port'}: {error}") from None
+        raise click.ClickException(f"the home {home.path} cannot be used: {error}") from None
 
 
 def _detach(home: Home, started: Started) -> None:
     home.make()
-    with home.log.open("ab") as log:
+    with _own(home.log) as log:
         start = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "gpuaas", "up", *started.options()],
@@ -223,9 +237,26 @@ def _detach(home: Home, started: Started) -> None:
     running = _wait_ready(home, process)
     if running is None:
         said = home.log.read_bytes()[start:].decode(errors="replace").strip()
-        raise click.ClickException(f"it did not start (log: {home.log}):\n{said[-2000:]}")
+        words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
+        raise click.ClickException(f"it did not start (log: {home.log}):\n{words}")
     click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+
+
+def _own(log: Path) -> BinaryIO:
+    """To go on writing at its end, and for nobody else to read."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.fchmod(descriptor, 0o600)
+    file = os.fdopen(descriptor, "ab")
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def _room(home: Home) -> str:
+    import shutil
+
+    free = shutil.disk_usage(home.path).free
+    return f"the disk of {home.path} has {free / 1e6:.1f} MB left" + (", which is too little" if free < 1e6 else "")
 
 
 def _wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import io
 import json
 import os
@@ -9,13 +11,15 @@ import stat
 import subprocess
 import sys
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
 
 from gpuaas.assembly.archive import read_backup, write_backup
-from gpuaas.assembly.home import Home, Locked, Running
-from gpuaas.store import StoreError
+from gpuaas.assembly.home import Home, Locked, Running, Unusable
+from gpuaas.base.clock import VirtualClock
+from gpuaas.store import Store, StoreError
 
 RUNNING = Running(1234, "https://127.0.0.1:1", ("local",), "0")
 
@@ -55,6 +59,23 @@ class TestLock:
         assert home.running() == RUNNING
         other.unlock()
 
+    def test_who_only_looks_does_not_keep_a_server_from_starting(self, home: Home) -> None:
+        home.lock()
+        home.unlock()
+        descriptor = os.open(home.path / "lock", os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        threading.Timer(0.005, os.close, (descriptor,)).start()
+        home.lock()
+        home.unlock()
+
+    def test_two_may_look_at_once(self, home: Home) -> None:
+        home.lock()
+        home.unlock()
+        descriptor = os.open(home.path / "lock", os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        assert not home.is_locked()
+        os.close(descriptor)
+
     @pytest.mark.parametrize("text", ["", "{}", "[]", "not json", '{"pid": 1}'])
     def test_a_broken_state_file_is_nobody(self, home: Home, text: str) -> None:
         (home.path / "server.json").write_text(text)
@@ -62,6 +83,27 @@ class TestLock:
         other.lock()
         assert home.running() is None
         other.unlock()
+
+
+class TestUnusable:
+    """What cannot be a home is named, and looking at it never fails."""
+
+    @pytest.fixture
+    def wrong(self, tmp_path: Path) -> Home:
+        (tmp_path / "file").write_text("")
+        return Home(tmp_path / "file")
+
+    def test_it_is_said(self, wrong: Home) -> None:
+        with pytest.raises(Unusable, match=r"file cannot be the home .*GPUAAS_HOME names another"):
+            wrong.make()
+        with pytest.raises(Unusable, match="cannot be written to"):
+            wrong.lock()
+
+    def test_nobody_runs_there(self, wrong: Home) -> None:
+        assert not wrong.is_locked()
+        assert wrong.running() is None
+        assert wrong.known_clusters() == []
+        wrong.withdraw()
 
 
 def test_files_and_folders_are_for_their_owner_alone(home: Home) -> None:
@@ -125,6 +167,36 @@ class TestArchives:
             read_backup(home, file)
         assert home.known_clusters() == []
         assert home.users.read_text() == "[]"
+
+    async def store(self, home: Home) -> None:
+        await (await Store.open(home.store("local"), clock=VirtualClock(), fsync=False)).close()
+
+    def test_the_fleet_and_the_configuration_come_along(self, home: Home, tmp_path: Path) -> None:
+        asyncio.run(self.store(home))
+        home.keep("fleet.yaml", "clusters: [{name: local}]")
+        write_backup(home, tmp_path / "with")
+        home.keep("fleet.yaml", "clusters: [{name: other}]")
+        home.keep("kueue.yaml", "kind: Configuration")
+        assert read_backup(home, tmp_path / "with") == ["local"]
+        assert home.fleet.read_text() == "clusters: [{name: local}]"
+        assert not home.kueue.exists()  # there was none when the backup was made
+
+    def test_an_old_backup_says_nothing_about_the_fleet(self, home: Home, tmp_path: Path) -> None:
+        asyncio.run(self.store(home))
+        home.keep("fleet.yaml", "clusters: [{name: local}]")
+        file = self.archive(tmp_path / "old", ("clusters/local.db", home.store("local").read_bytes()))
+        assert read_backup(home, file) == ["local"]
+        assert home.fleet.exists()
+
+    def test_a_backup_of_a_newer_version_is_refused_with_words(self, home: Home, tmp_path: Path) -> None:
+        file = self.archive(tmp_path / "new", ("gpuaas-backup", b"99\n"), mark=False)
+        with pytest.raises(StoreError, match="has format 99, and this gpuaas knows formats up to 2"):
+            read_backup(home, file)
+
+    def test_a_broken_store_is_named_as_what_it_is(self, home: Home, tmp_path: Path) -> None:
+        home.store("local").write_bytes(b"no database" * 1000)
+        with pytest.raises(StoreError, match=str(home.store("local"))):
+            write_backup(home, tmp_path / "x")
 
     def test_there_is_nothing_to_save_in_an_empty_home(self, home: Home, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="nothing to back up"):
