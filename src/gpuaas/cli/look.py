@@ -128,7 +128,9 @@ def gpus_of(spec: Object) -> int:
     total = 0
     for pod_set in spec.get("podSets") or ():
         for container in ((pod_set.get("template") or {}).get("spec") or {}).get("containers") or ():
-            for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+            resources = container.get("resources") or {}
+            asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}  # as pods are defaulted
+            for name, amount in asked.items():
                 if is_gpu(name):
                     total += parse_quantity(amount).value * pod_set.get("count", 1)
     return total

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from gpuaas.assembly import people, runtime_classes
 from gpuaas.cli.audit import how_far, remembered
 from gpuaas.cli.context import table_lines
-from gpuaas.cli.look import named
+from gpuaas.cli.look import gpus_of, named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import in_order, read_manifests, wished
 from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
@@ -164,6 +164,20 @@ def made(job: str, workload: str, at: str) -> dict[str, Any]:
     about = {"kind": "Job", "namespace": "ns", "name": job, "uid": f"uid-job-{job}"}
     message = f"Created Workload: {workload}"
     return {"involvedObject": about, "reason": "CreatedWorkload", "message": message, "eventTime": at}
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus"),
+    [
+        ({"requests": {"nvidia.com/gpu": "2"}}, 6),
+        ({"limits": {"nvidia.com/gpu": "2"}}, 6),
+        ({"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}}, 3),
+        ({"requests": {"cpu": "2"}}, 0),
+    ],
+)
+def test_the_gpus_of_a_job_are_those_its_pods_will_ask_for(resources: dict[str, Any], gpus: int) -> None:
+    template = {"spec": {"containers": [{"name": "c", "resources": resources}]}}
+    assert gpus_of({"podSets": [{"name": "main", "count": 3, "template": template}]}) == gpus
 
 
 def test_without_a_ledger_the_conditions_tell_who_made_room_for_whom() -> None:
