@@ -87,6 +87,10 @@ class RayJob(Templated):
     def handles(self, job: View) -> bool:
         return not job["spec"].get("clusterSelector")
 
+    def unsuspended(self, job: View) -> Object:
+        """Where others say false, KubeRay's RayJob says nothing."""
+        return {**job, "spec": {key: value for key, value in job["spec"].items() if key != "suspend"}}
+
     def parts(self, job: View, find: Find) -> list[Part]:
         spec = job["spec"]
         parts = cluster_parts(spec.get("rayClusterSpec") or {}, "spec.rayClusterSpec")
