@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.integrations.ray import CLUSTERS
+from gpuaas.admission.integrations.ray import CLUSTERS, RAY_JOBS
 from gpuaas.client.kueue import CLUSTER_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, PODS
@@ -255,3 +255,45 @@ def test_an_elastic_job_may_not_ask_for_places_close_together(house: House) -> N
     made = elastic(team, "train", 2)
     made["spec"]["template"]["metadata"] = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}
     assert "required topology is not supported with elastic jobs" in house.refusal(lambda: house.create(JOBS, made))
+
+
+def test_a_ray_job_follows_the_size_its_autoscaler_gives_its_cluster(house: House) -> None:
+    team = house.team(gpus=4)
+    group = {"groupName": "w", "replicas": 1, "minReplicas": 0, "maxReplicas": 9, "rayStartParams": {}}
+    cluster = {
+        "headGroupSpec": {"template": template(1), "rayStartParams": {}},
+        "workerGroupSpecs": [{**group, "template": template(1)}],
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {"resources": {"requests": {"cpu": "1"}}},
+    }
+    submitter = {"name": "submit", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    spec = {
+        "entrypoint": "python train.py",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": cluster,
+        "submitterPodTemplate": {"spec": {"restartPolicy": "Never", "containers": [submitter]}},
+    }
+    metadata = {"name": "tune", "namespace": team, "labels": {"kueue.x-k8s.io/queue-name": "lq"}}
+    house.create(RAY_JOBS, with_note({"metadata": metadata, "spec": spec}, ELASTIC, "true"))
+    house.until(lambda: free_pods(house, team) == 2)
+    (made,) = house.all(CLUSTERS, team)
+
+    def resize(workers: int) -> None:
+        change = {**made["spec"]["workerGroupSpecs"][0], "replicas": workers}
+        house.patch(CLUSTERS, team, made["metadata"]["name"], {"spec": {"workerGroupSpecs": [change]}})
+
+    def sizes() -> list[list[int]]:
+        return [[each["count"] for each in one["spec"]["podSets"]] for one in slices(house, team)]
+
+    resize(3)
+    house.until(lambda: free_pods(house, team) == 4 and sizes() == [[1, 3, 1]])
+    resize(5)
+    house.until(lambda: len(house.all(PODS, team)) == 6 and sizes() == [[1, 3, 1], [1, 5, 1]])
+    house.settled()
+    assert free_pods(house, team) == 4, "the rest waits for quota"
+    resize(2)
+    house.until(lambda: free_pods(house, team) == 3 and sizes() == [[1, 2, 1]])
+    notes = house.get(RAY_JOBS, team, "tune")["metadata"]["annotations"]
+    assert notes["kueue.x-k8s.io/raycluster-podset-replica-sizes"] == (
+        '[{"name":"head","count":1},{"name":"w","count":2},{"name":"submitter","count":1}]'
+    )
