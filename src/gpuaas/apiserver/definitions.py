@@ -2,8 +2,9 @@
 
 Follows the definitions in the store. Each new or changed one becomes a resource of the catalogue, gets its status
 (names accepted, established, stored versions), and its watchers are asked to come again when its shape changed. The
-kinds we ship are in the catalogue from the start, before their definitions are written; a definition of ours that a
-user has not changed is renewed when a newer version of us brings another.
+kinds we ship are in the catalogue from the start, before their definitions are written; who asks for definitions waits
+until all are. One of ours that a user has not changed is renewed when a newer version of us brings another; one that a
+user has changed is the user's from then on.
 """
 
 import asyncio
@@ -32,7 +33,9 @@ from gpuaas.machinery.schema.model import SharedSchemas
 from gpuaas.store import Entry, Event
 
 BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we wrote it, and of the code that did
+_CHANGED = "changed"  # what it says once a user has changed the definition
 _MARK = BUNDLED.encode()
+_CHANGED_MARK = f'"{BUNDLED}":"{_CHANGED}"'.encode()
 _TOGETHER = 2  # definitions written at once: no heap of trees that nobody needs later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
@@ -63,6 +66,14 @@ class DefinitionVersion(BuiltinVersion):
         return errors
 
 
+def leave_to_the_user(_op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+    """One of ours that somebody else changes is not ours any more."""
+    annotations = obj["metadata"].get("annotations") or {}
+    if old is None or BUNDLED not in annotations or old["spec"] == obj["spec"] or _digest(obj["spec"]) in _ours:
+        return
+    obj["metadata"]["annotations"] = {**annotations, BUNDLED: _CHANGED}
+
+
 def warn_of_unevaluated_rules(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
     """A rule with a function we do not have is accepted, and said; its definition works but for that rule."""
     if old is not None and old.get("spec") == obj.get("spec"):
@@ -86,26 +97,29 @@ class Definitions:
 
     def start(self) -> None:
         store = self._cluster.store
+        self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, leave_to_the_user)
         self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_unevaluated_rules)
         shared = SharedSchemas(self._cluster.schemas)
         for ours in self._bundled.values():
             self._cluster.catalogue.add(bundled_resource(ours, shared))
         for entry in store.list(CRD_PREFIX):
-            if _MARK not in entry.raw or entry.key.rpartition("/")[2] not in self._bundled:
+            if not _is_ours(entry) or entry.key.rpartition("/")[2] not in self._bundled:
                 self._serve(entry.obj)
         self._watch = store.watch(CRD_PREFIX, store.revision, on_events=self._changed)
         self._watch.resume()
 
     def install(self) -> None:
-        """Writes the definitions we ship that are missing or outdated, while the server already serves them."""
-        self._spawn(self._install_all())
+        """Writes the definitions we ship that are missing or outdated, while the server already serves their kinds."""
+        installing = self._spawn(self._install_all())
+        self._cluster.arriving[CRD_PREFIX] = installing
+        installing.add_done_callback(lambda _: self._cluster.arriving.pop(CRD_PREFIX))
 
     async def _install_all(self) -> None:
         outdated: list[tuple[Object, Entry | None]] = []
         stamp = _stamp()
         for ours in self._bundled.values():
             entry = self._cluster.store.latest(f"{CRD_PREFIX}/{ours.name}")
-            if entry is not None and (_MARK not in entry.raw or stamp.encode() in entry.raw):
+            if entry is not None and (not _is_ours(entry) or stamp.encode() in entry.raw):
                 continue  # a user's own stays as it is, and what this very code wrote need not be made to be compared
             definition = _stamped(ours, stamp)
             mark = definition["metadata"]["annotations"][BUNDLED]
@@ -252,6 +266,11 @@ class Definitions:
                 await watch.next()
         finally:
             watch.close()
+
+
+def _is_ours(entry: Entry) -> bool:
+    """As we wrote it, which is told without decoding it."""
+    return _MARK in entry.raw and _CHANGED_MARK not in entry.raw
 
 
 @cache

@@ -4,6 +4,7 @@
 a line in the log. Non-resource paths are in module nonresource, subresources in module subresources.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 
@@ -107,7 +108,16 @@ class Server:
             return nonresource.answer(self, cluster, info, request)
         op = self._operation(cluster, info, user, request)
         self.requests.seen(op.verb, op.resource.plural)
+        if cluster.arriving and op.resource.prefix in cluster.arriving:
+            return self._when_arrived(cluster.arriving[op.resource.prefix], op, info, request)
         return self._perform(op, info, request)
+
+    async def _when_arrived(
+        self, arriving: "asyncio.Future[None]", op: Operation, info: RequestInfo, request: Request
+    ) -> Answer:
+        await asyncio.wait({arriving})
+        answer = self._perform(op, info, request)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def _cluster(self, path: str) -> tuple[Cluster, str]:
         """The cluster a path means, and the path below it."""

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from gpuaas.api.custom import bundled
 from gpuaas.apiserver import definitions
+from gpuaas.assembly import clusters
 
 from .conftest import JSON_PATCH, MERGE, Api
 
@@ -215,7 +217,6 @@ def test_other_code_with_the_same_definitions_leaves_what_users_changed(
     home = Restarts(tmp_path)
     path = f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io"
     first = home.start()
-    mark = first.send("GET", path).body["metadata"]["annotations"][definitions.BUNDLED]
     names = [{"op": "replace", "path": "/spec/names/categories", "value": ["mine"]}]
     assert first.send("PATCH", path, names, JSON_PATCH).status == 200
     first.close()
@@ -223,5 +224,48 @@ def test_other_code_with_the_same_definitions_leaves_what_users_changed(
     second = home.start()
     found = second.send("GET", path).body
     assert found["spec"]["names"]["categories"] == ["mine"]
-    assert found["metadata"]["annotations"][definitions.BUNDLED] == f"{mark.partition('.')[0]}.another"
+    assert found["metadata"]["annotations"][definitions.BUNDLED] == "changed"
     second.close()
+
+
+def test_a_definition_of_ours_that_a_user_changed_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [each for each in bundled() if each.group == "kueue.x-k8s.io"]
+    monkeypatch.setattr(clusters, "bundled", lambda: kinds)
+    home = Restarts(tmp_path)
+    path, queues = f"{DEFINITIONS}/clusterqueues.kueue.x-k8s.io", "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+    first = home.start()
+    extra = {"mine": {"type": "string", "default": "yes"}}
+    versions = first.send("GET", path).body["spec"]["versions"]
+    for version in versions:
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] |= extra
+    assert first.send("PATCH", path, {"spec": {"versions": versions}}, MERGE).status == 200
+    first.close()
+    # Neither the next start nor another version of us takes it back, and it goes on being served.
+    monkeypatch.setattr(definitions, "_stamp", lambda: "another")
+    written = definitions._stamped
+
+    def another(ours: Any, stamp: str) -> dict[str, Any]:
+        made = written(ours, stamp)
+        made["metadata"]["annotations"][definitions.BUNDLED] = f"0123456789abcdef.{stamp}"
+        return made
+
+    monkeypatch.setattr(definitions, "_stamped", another)
+    second = home.start()
+    made = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": {}}
+    answer = second.send("POST", queues, made)
+    assert answer.status == 201, answer
+    assert answer.body["spec"]["mine"] == "yes"
+    second.close()
+
+
+def test_who_asks_for_definitions_at_once_gets_all_of_them(tmp_path: Path) -> None:
+    api = Api(tmp_path)  # has only begun to write them
+    assert len(api.send("GET", DEFINITIONS).body["items"]) == len(bundled())
+    assert api.parts.cluster.arriving == {}
+    api.close()
+
+
+def test_a_watch_of_definitions_begins_when_all_are_there(tmp_path: Path) -> None:
+    api = Api(tmp_path)
+    assert len(api.watch(DEFINITIONS)) == len(bundled())
+    api.close()
