@@ -48,6 +48,15 @@ class NodeRules:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasonRules:
+    """How finely it is told why a workload is not admitted."""
+
+    granular: bool = False
+    explicit: bool = False
+    """Also before anybody has looked at it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     jobs: JobsConfig = field(default_factory=JobsConfig)
     engine: Config = field(default_factory=Config)
@@ -61,6 +70,7 @@ class Configuration:
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     nodes: NodeRules = field(default_factory=NodeRules)
     counts: ReadRules = field(default_factory=ReadRules)
+    reasons: ReasonRules = field(default_factory=ReasonRules)
 
 
 class Configured:

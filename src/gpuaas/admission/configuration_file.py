@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, MetricsConfig, NodeRules
+from gpuaas.admission.configuration import Configuration, MetricsConfig, NodeRules, ReasonRules
 from gpuaas.admission.configuration_fields import Findings, Section
 from gpuaas.admission.configuration_gates import OFF, ON
 from gpuaas.admission.integrations.config import JobsConfig
@@ -50,6 +50,11 @@ _READ_GATES = {
     "PriorityBoost": "boosts",
     "TASRespectNodeAffinityPreferred": "preferences",
 }
+_JOB_GATES = {
+    "ValidateRayAndSparkJobUpdates": "checks_whoever_was_held",
+    "WorkloadPriorityClassDefaulting": "default_class",
+}
+_REASON_GATES = ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
 _ELSEWHERE = {
     "webhook": "webhooks are part of the server",
     "leaderElection": "there is one process",
@@ -136,13 +141,16 @@ class _Reader:
             wait_for_pods_ready=ready is not None,
             label_keys_to_copy=copied,
             delete_deactivated_after=deactivated,
+            **{name: gates[gate] for gate, name in _JOB_GATES.items() if gate in gates},
         )
         ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
         engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block)
         metrics = self._metrics(local_queues=gates.get("LocalQueueMetrics", True))
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
-        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts)
+        granular, explicit = (gates.get(gate, False) for gate in _REASON_GATES)
+        reasons = ReasonRules(granular, granular and explicit)
+        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts, reasons)
 
     def _namespaces(self) -> LabelSelector:
         """Kueue's own pods must never wait for Kueue."""
@@ -275,7 +283,8 @@ class _Reader:
 
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
-        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy", *_NODE_GATES, *_READ_GATES}
+        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy"}
+        honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)
             if not isinstance(value, bool):

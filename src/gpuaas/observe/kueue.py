@@ -54,6 +54,14 @@ _ALL: Final = (
         "Workloads passed over in the last look because another one took their victims or their room",
     ),
     *_both("pending_workloads", ("status",), "Workloads that wait, in line (active) or until something changes"),
+    _gauge(
+        "unadmitted_workloads", ("cluster_queue", *_CAUSE), "Workloads that are not admitted, by what is in the way"
+    ),
+    _gauge(
+        "local_queue_unadmitted_workloads",
+        (*_LOCAL, "cluster_queue", *_CAUSE),
+        "Workloads that are not admitted, by what is in the way, per LocalQueue",
+    ),
     *_both("finished_workloads", (), "Finished workloads that still exist"),
     *_both("reserving_active_workloads", (), "Workloads that hold quota"),
     *_both("admitted_active_workloads", (), "Workloads that are admitted and not finished"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig, NodeRules
+from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig, NodeRules, ReasonRules
 from gpuaas.admission.configuration_fields import parse_duration
 from gpuaas.admission.configuration_file import ConfigurationError, configuration_of, read_configuration
 from gpuaas.admission.configuration_operator import follow, from_kueue_object
@@ -97,6 +97,12 @@ KNOBS: list[tuple[str, dict[str, Any], Any, Any]] = [
         {"featureGates": {"ReclaimablePods": False, "PriorityBoost": True, "TASRespectNodeAffinityPreferred": True}},
         "counts",
         ReadRules(reclaims=False, boosts=True, preferences=True),
+    ),
+    (
+        "finer reasons, from the start",
+        {"featureGates": {"UnadmittedWorkloadsObservability": True, "UnadmittedWorkloadsExplicitStatus": True}},
+        "reasons",
+        ReasonRules(granular=True, explicit=True),
     ),
     (
         "undeclared resources count where the gate for it is closed",

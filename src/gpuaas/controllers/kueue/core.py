@@ -13,6 +13,7 @@ from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.integrations.keys import JOB_UID
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.admission.quotas import cluster_queue_named
+from gpuaas.admission.unadmitted import explained
 from gpuaas.admission.visibility import pending_entry
 from gpuaas.admission.workloads import Reader, gates_of
 from gpuaas.base.clock import parse_rfc3339, rfc3339
@@ -37,10 +38,12 @@ from gpuaas.controllers.kueue.scheduler import Scheduler
 from gpuaas.controllers.kueue.second_look import SecondLook
 from gpuaas.controllers.kueue.shares import WeightedShares
 from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
+from gpuaas.controllers.kueue.unadmitted import FinerReasons, Unadmitted
 from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import Flag, Life, required_checks
+from gpuaas.engine.plan import Plan
 from gpuaas.engine.supervise import Surroundings, next_step
 from gpuaas.engine.values import StopPolicy
 from gpuaas.observe.kueue import new_series
@@ -68,9 +71,8 @@ class KueueCore(Controller):
         self._bounds = Bounds(of, of(WORKLOADS), self._read_again)
         self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now, self._bounds))
         self._followed += self._bounds.follow()
-        others = OtherPods(of(PODS), self.engine.places, self.mirror.other_usage, deps.clock)
-        self.mirror.others = others
-        of(TOPOLOGIES).subscribe(others.topology_changed)
+        self.mirror.others = OtherPods(of(PODS), self.engine.places, self.mirror.other_usage, deps.clock)
+        of(TOPOLOGIES).subscribe(self.mirror.others.topology_changed)
         self._followed.append(of(PODS))
         self._local_queues, self._cluster_queues = of(LOCAL_QUEUES), of(CLUSTER_QUEUES)
         self._classes = of(PRIORITY_CLASSES)
@@ -105,13 +107,20 @@ class KueueCore(Controller):
         self.scheduler = Scheduler(
             self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)
         )
-        self.scheduler.looked = self.counts.looked
+        self._finer = FinerReasons(self.engine, self._configured)
+        self._unadmitted = Unadmitted(self._workloads, self._configured)
+        self.scheduler.looked = self._looked
+        self.scheduler.granular = lambda: self._configured.now.reasons.granular
         self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
         self._second_look = SecondLook(
             self.client, self._workloads, self.engine, self._configured, deps.clock, deps.events.recorder(ADMISSION)
         )
         self._started = False
+
+    def _looked(self, plan: Plan, seconds: float) -> None:
+        self.counts.looked(plan, seconds)
+        self._finer.looked(plan)
 
     def _changed(self) -> None:
         if self._started:
@@ -124,7 +133,7 @@ class KueueCore(Controller):
         if _way_of_reading(before) != _way_of_reading(now):
             self.mirror.reader = _reader(now, self._bounds)
             self._read_again(self._workloads.all())
-        if (before.ready, before.finished_kept) != (now.ready, now.finished_kept):
+        if (before.ready, before.finished_kept, before.reasons) != (now.ready, now.finished_kept, now.reasons):
             for obj in self._workloads.all():
                 self.queue.add(_key(obj))
         self._changed()
@@ -170,6 +179,9 @@ class KueueCore(Controller):
         life, now = life_of(obj), self.clock.now()
         around = self._surroundings(obj, life)
         step = next_step(life, around, self._configured.now.ready, round(now * 1000))
+        reasons = self._configured.now.reasons
+        if reasons.granular:
+            step = replace(step, life=explained(step.life, round(now * 1000), explicit=reasons.explicit))
         if step.life != life:
             await self._apply(obj, life, step.life)
             if step.event:
@@ -195,9 +207,11 @@ class KueueCore(Controller):
         if (life.reserved is not None and life.reserved.status) or gates_of(obj):
             return
         message = self._unusable(obj)
+        granular = self._configured.now.reasons.granular
+        said = self._finer.why(obj, message) if granular else (UNUSABLE, message) if message else None
         found = conditions_of(obj).get("QuotaReserved")
-        if message and (found is None or (found["reason"], found["message"]) != (UNUSABLE, message)):
-            after = replace(life, reserved=Flag(False, UNUSABLE, message, round(self.clock.now() * 1000)))
+        if said and (found is None or (found["reason"], found["message"]) != said):
+            after = replace(life, reserved=Flag(False, *said, round(self.clock.now() * 1000)))
             await write_status(self.client, WORKLOADS, obj, status_with(obj, after))
 
     def _unusable(self, obj: Object) -> str:
@@ -294,7 +308,13 @@ class KueueCore(Controller):
     def collector(self, statuses: QueueStatuses) -> KueueCollector:
         """Kueue's metrics."""
         return KueueCollector(
-            self.engine, self.counts, statuses.tally, self._configured, self._cluster_queues, self._local_queues
+            self.engine,
+            self.counts,
+            statuses.tally,
+            self._configured,
+            self._cluster_queues,
+            self._local_queues,
+            self._unadmitted,
         )
 
     # Who waits.

@@ -5,6 +5,7 @@ workloads. Told in Prometheus' text form, together with what module metrics coun
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import gpuaas
@@ -12,6 +13,7 @@ from gpuaas.admission.configuration import Configured
 from gpuaas.admission.tally import Tally
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.kueue.metrics import KueueCounts
+from gpuaas.controllers.kueue.unadmitted import Unadmitted
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.shares import share
@@ -34,6 +36,7 @@ class KueueCollector:
         configured: Configured,
         cluster_queues: Informer,
         local_queues: Informer,
+        unadmitted: Unadmitted,
     ) -> None:
         self._engine = engine
         self._counts = counts
@@ -41,6 +44,7 @@ class KueueCollector:
         self._configured = configured
         self._cluster_queues = cluster_queues
         self._local_queues = local_queues
+        self._unadmitted = unadmitted
 
     def lines(self) -> Iterator[str]:
         self._engine.refresh()
@@ -61,6 +65,8 @@ class KueueCollector:
             if not tree.cyclic:
                 for cohort in tree.cohorts:
                     yield from self._cohort(cohort)
+        if self._configured.now.reasons.granular:
+            yield from self._not_admitted()
         if self._configured.now.metrics.local_queues:
             waiting = {
                 key: counts
@@ -70,6 +76,20 @@ class KueueCollector:
             for obj in self._local_queues.all():
                 if self._configured.now.metrics.tells(obj["metadata"].get("labels") or {}):
                     yield from self._local(obj, waiting)
+
+    def _not_admitted(self) -> Iterator[Sample]:
+        totals: Counter[Labels] = Counter()
+        for (namespace, name, reason, cause), number in self._unadmitted:
+            local = self._engine.local_queues.get(f"{namespace}/{name}")
+            if local is None:
+                continue
+            totals[local.cluster_queue, reason, cause] += number
+            obj = self._local_queues.get(namespace, name)
+            if obj is not None and self._configured.now.metrics.tells(obj["metadata"].get("labels") or {}):
+                where = (name, namespace, local.cluster_queue)
+                yield "local_queue_unadmitted_workloads", (*where, reason, cause), number
+        for labels, number in totals.items():
+            yield "unadmitted_workloads", labels, number
 
     def _queue(self, queue: Queue) -> Iterator[Sample]:
         name, totals = queue.name, self._tally.cluster_queues[queue.name]

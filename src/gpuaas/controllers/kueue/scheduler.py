@@ -15,6 +15,7 @@ from gpuaas.admission.integrations.outcome import REPLACED, ended, is_finished
 from gpuaas.admission.ledger import preemption_entry
 from gpuaas.admission.life import conditions_of, life_of, pending_status, status_with
 from gpuaas.admission.status import admission, resource_requests
+from gpuaas.admission.unadmitted import reason_of
 from gpuaas.admission.workloads import boost_of
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
@@ -63,6 +64,8 @@ class Scheduler:
         self._timers: set[asyncio.Task[None]] = set()
         self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Told of each cycle's plan and how long it took."""
+        self.granular: Callable[[], bool] = lambda: False
+        """Whether conditions tell the finer reasons."""
 
     @property
     def idle(self) -> bool:
@@ -134,14 +137,22 @@ class Scheduler:
             self._unsaid.pop(admitted.key, None)
             self._paces.pop(admitted.key, None)
             self._mirror.assume(admitted.key)
-            tree = self._tree(admitted.cluster_queue)
-            making_room = [task for of, task in self._evicting.values() if of is tree]
+            making_room = self._unwritten_evictions(self._tree(admitted.cluster_queue))
             admitting = self._spawn(self._admit(admitted, making_room))
             self._admitting[admitted.key] = admitting
             admitting.add_done_callback(partial(self._was_admitted, admitted.key))
         for passed in plan.passed:
             self._unsaid[passed.key] = passed
         self._find_speakers()
+
+    def _unwritten_evictions(self, tree: Tree | None) -> "list[asyncio.Future[bool]]":
+        """Those that a write begun now could overtake."""
+        return [task for key, (of, task) in self._evicting.items() if of is tree and not self._is_told_to_leave(key)]
+
+    def _is_told_to_leave(self, key: str) -> bool:
+        namespace, _, name = key.partition("/")
+        obj = self._client.under_way(WORKLOADS, name, namespace)
+        return obj is not None and (is_true(life_of(obj).evicted) or not is_true(life_of(obj).reserved))
 
     def _was_admitted(self, key: str, task: "asyncio.Future[None]") -> None:
         if self._admitting.get(key) is task:
@@ -328,7 +339,7 @@ class Scheduler:
             for _ in range(_ATTEMPTS):
                 if obj is None or not self._waits_unsaid(obj, passed):
                     return False
-                status = pending_status(obj, passed.message, self._millis(), _reason(passed))
+                status = pending_status(obj, passed.message, self._millis(), self._reason(passed))
                 if (item := self._mirror.engine.items.get(passed.key)) is not None:
                     status["resourceRequests"] = resource_requests(item.workload.pod_sets)
                 try:
@@ -337,8 +348,8 @@ class Scheduler:
                     # Somebody wrote in between, perhaps its admission: look again before saying anything.
                     obj = await self._newest(obj)
                     continue
-                if _reason(passed) == PENDING:
-                    self._event(obj, WARNING, PENDING, passed.message)
+                if passed.token is not Token.WAITING_FOR_PODS_READY:
+                    self._event(obj, WARNING, self._reason(passed), passed.message)
                 return True
         except ApiError as error:
             _log.debug("pending %s: %s", passed.key, error)
@@ -350,7 +361,13 @@ class Scheduler:
             return False
         found = conditions_of(obj).get("QuotaReserved") or {}
         said = found.get("reason"), found.get("message"), found.get("observedGeneration")
-        return said != (_reason(passed), passed.message, obj["metadata"].get("generation"))
+        return said != (self._reason(passed), passed.message, obj["metadata"].get("generation"))
+
+    def _reason(self, passed: Passed) -> str:
+        """Who only waits for the pods of others to be ready is told so and needs no event."""
+        if self.granular():
+            return reason_of(passed.token)
+        return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
 
     async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
         """Takes the step; again, from what is there then, if somebody else wrote in between."""
@@ -381,11 +398,6 @@ class Scheduler:
 
     def _millis(self) -> int:
         return round(self._clock.now() * 1000)
-
-
-def _reason(passed: Passed) -> str:
-    """Who only waits for the pods of others to be ready is told so and needs no event."""
-    return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
 
 
 async def _all_true(tasks: "list[asyncio.Future[bool]]") -> bool:
