@@ -12,6 +12,7 @@ dev: .venv/.installed-dev       ## ... and what tests and checks need
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@$(BIN)/python -m compileall -q src/gpuaas
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed requirements-dev.lock
