@@ -62,6 +62,11 @@ class LocalClient:
         op = self._op("get", resource, namespace, name, subresource)
         return self._shown(op, read.get(op))
 
+    def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        op = self._op("get", resource, namespace, name)
+        entry = self._cluster.store.latest(op.key)
+        return None if entry is None else op.resource.from_hub(entry.obj, op.version)
+
     async def list(
         self,
         resource: Resource,

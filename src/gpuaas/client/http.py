@@ -54,6 +54,9 @@ class HttpClient:
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
         return await self._json("GET", _path(resource, namespace, name, subresource))
 
+    def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        return None  # only the server knows
+
     async def list(
         self,
         resource: Resource,

@@ -88,6 +88,11 @@ class Client(Protocol):
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object: ...
 
+    def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        """The object as the writes now under way leave it; a write begun from here on comes after them. None where that
+        cannot be told without asking a server."""
+        ...
+
     async def list(
         self,
         resource: Resource,

@@ -31,6 +31,9 @@ class ReadYourWrites:
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
         return await self._client.get(resource, name, namespace, subresource=subresource)
 
+    def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        return self._client.under_way(resource, name, namespace)
+
     async def list(
         self,
         resource: Resource,

@@ -167,6 +167,9 @@ class FakeCluster:
         await self._arrive("get", resource)
         return self.read(resource, name, namespace)
 
+    def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
+        return None  # as over the wire: who must come second waits for the first
+
     async def list(
         self,
         resource: Resource,

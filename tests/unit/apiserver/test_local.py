@@ -11,6 +11,7 @@ import pytest
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound, PathNotFound
 from gpuaas.client.protocol import PatchKind, Propagation, Resource
+from gpuaas.runtime.eager import begin
 
 from .conftest import Api
 
@@ -44,6 +45,21 @@ def test_an_object_is_made_changed_and_deleted(api: Api, client: LocalClient) ->
         await client.delete(MAPS, "life", "default", propagation=Propagation.BACKGROUND)
         with pytest.raises(NotFound):
             await client.get(MAPS, "life", "default")
+
+    told(api, story)
+
+
+def test_a_write_under_way_is_shown_before_it_can_be_read_and_others_come_after_it(
+    api: Api, client: LocalClient
+) -> None:
+    async def story() -> None:
+        await client.create(MAPS, config("first", a="1"), "default")
+        first = begin(client.patch(MAPS, "first", {"data": {"a": "2"}}, "default"))
+        assert (client.under_way(MAPS, "first", "default") or {})["data"] == {"a": "2"}
+        assert (await client.get(MAPS, "first", "default"))["data"] == {"a": "1"}
+        second = await client.create(MAPS, config("second"), "default")
+        assert int((await first)["metadata"]["resourceVersion"]) < int(second["metadata"]["resourceVersion"])
+        assert client.under_way(MAPS, "never", "default") is None
 
     told(api, story)
 
