@@ -13,7 +13,7 @@ from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import CannotCompose, Integration
-from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, queue_of
+from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
@@ -23,7 +23,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import ApiError, Denied
 from gpuaas.base.fielderrors import FieldError
-from gpuaas.client.kueue import LOCAL_QUEUES
+from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import NAMESPACES, PODS
 
@@ -109,6 +109,12 @@ class Surroundings:
             _drop_taken_over_labels(obj)
             set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
 
+    def give_default_class(self, obj: Object) -> None:
+        if not self.config.default_class or priority_class_of(obj) or self.owner_managed(obj):
+            return
+        if self.find(PRIORITY_CLASSES, "", keys.DEFAULT_CLASS) is not None:
+            set_label(obj, keys.PRIORITY_CLASS, keys.DEFAULT_CLASS)
+
 
 class JobWebhook:
     """For the kinds that can be suspended."""
@@ -121,6 +127,7 @@ class JobWebhook:
         if op.subresource or old is not None or not obj.get("spec") or not self._is_on:
             return  # without a spec there is nothing to hold, and the schema may say so
         self._around.give_default_queue(obj, op.namespace)
+        self._around.give_default_class(obj)
         if self._around.must_wait(obj, op.namespace, f"m{self._kind.webhook}.kb.io"):
             if not self._kind.is_suspended(obj):
                 obj.update(self._kind.suspended(obj))
@@ -139,7 +146,8 @@ class JobWebhook:
         if not self._is_on:
             return
         kind, find = self._kind, self._around.find
-        held = bool(queue_of(obj)) or (old is not None and bool(queue_of(old))) or self._around.held(op.namespace)
+        before = old is not None and bool(queue_of(old)) and self._around.config.checks_whoever_was_held
+        held = bool(queue_of(obj)) or before or self._around.held(op.namespace)
         if kind.checks_only_held and not held:
             return
         if old is None:
@@ -175,6 +183,7 @@ class SetWebhook:
         if op.subresource or self._is_others(obj):
             return
         self._around.give_default_queue(obj, op.namespace)
+        self._around.give_default_class(obj)
         if self._must_wait(op, obj, "m"):
             self._hold(obj)
 
@@ -225,6 +234,7 @@ class PodWebhook:
             return
         if not queue_of(obj) and around.default_queue(namespace):
             set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
+        around.give_default_class(obj)
         if queue_of(obj) or around.held(namespace):
             pod_rules.hold(obj, by_parent=False)
 

@@ -105,6 +105,12 @@ class House:
             return error.message
         raise AssertionError("it was allowed")
 
+    def configure(self, configuration: Configuration) -> None:
+        async def become() -> None:
+            self.configured.become(configuration)
+
+        self._run(become())
+
     # Eyes.
 
     def until(self, holds: Callable[[], Any], what: str = "") -> Any:

@@ -5,6 +5,7 @@ from typing import Final
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
 DEFAULT_QUEUE: Final = "default"
 PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
+DEFAULT_CLASS: Final = "default"
 MAX_EXEC_TIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"
 PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"

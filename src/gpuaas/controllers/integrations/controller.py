@@ -288,7 +288,7 @@ class JobController(Controller):
         if self.integration.steps and not self.integration.is_suspended(job):
             return None  # still stopping
         if outcome.is_reserved(workload) and not self.integration.is_active(job):
-            requeue = not _is_single_pods(workload)
+            requeue = not (self._configured.now.nodes.keeps_single_pods and _is_single_pods(workload))
             await self.workloads.write(workload, outcome.released(workload, self.millis(), requeue=requeue))
             return None
         return await self._give_up(job, workload, eviction)
