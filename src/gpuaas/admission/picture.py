@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuaas.admission import quotas
 from gpuaas.admission.life import conditions_of, is_true
+from gpuaas.admission.placement import others_on_nodes
 from gpuaas.admission.workloads import Reader
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.engine import Engine
@@ -112,6 +113,8 @@ def engine_of(picture: Picture) -> Engine:
         *(quotas.cluster_queue(obj, checks) for obj in picture.cluster_queues),
         *map(quotas.local_queue, picture.local_queues),
     )
+    if picture.topologies:
+        engine.apply(*others_on_nodes(picture.pods))
     for obj in picture.workloads:
         conditions = conditions_of(obj)
         if is_true(conditions.get("Finished")) or not (obj.get("spec") or {}).get("active", True):

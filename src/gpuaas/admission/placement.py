@@ -6,14 +6,17 @@ failed (`status.unhealthyNodes`). The choice is the engine's; when to look is th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.integrations import keys
+from gpuaas.admission.integrations.pods import has_ended
 from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.pods import tolerations
+from gpuaas.admission.pods import pod_requests, tolerations, units
 from gpuaas.admission.status import domains_of, topology_assignment
+from gpuaas.engine.changes import OtherUsage
 from gpuaas.engine.topology_values import HOSTNAME
 from gpuaas.engine.values import PodSet, PodSetAdmission
 
@@ -33,6 +36,27 @@ def is_placed_pod(pod: View) -> bool:
     """Whether its place is chosen by Kueue, which then counts it with its workload."""
     notes = pod["metadata"].get("annotations") or {}
     return any(name in notes for name in _TOPOLOGY_NOTES)
+
+
+def takes_room(pod: View) -> bool:
+    """Whether it takes anything of its node on its own account."""
+    return bool(pod["spec"].get("nodeName")) and not has_ended(pod) and not is_placed_pod(pod)
+
+
+def room_of(pod: View) -> dict[str, int]:
+    """What it takes of its node, itself as one of `pods` included."""
+    found = {name: units(name, amount) for name, amount in pod_requests(pod["spec"]).items()}
+    return {name: amount for name, amount in found.items() if amount} | {"pods": 1}
+
+
+def others_on_nodes(pods: Iterable[View]) -> Iterator[OtherUsage]:
+    """What pods that are not placed take of each node."""
+    totals: dict[str, Counter[str]] = {}
+    for pod in pods:
+        if takes_room(pod):
+            totals.setdefault(pod["spec"]["nodeName"], Counter()).update(room_of(pod))
+    for node, amounts in totals.items():
+        yield OtherUsage(node, tuple(sorted(amounts.items())))
 
 
 def assignments_of(workload: View) -> Sequence[Object]:
@@ -65,7 +89,8 @@ def failed_node_of(workload: View) -> str:
 
 
 def needs_second_look(workload: View) -> bool:
-    if "status" not in workload or not assignments_of(workload):
+    status = workload.get("status") or {}
+    if not status.get("admission") or not (status.get("unhealthyNodes") or status.get("admissionChecks")):
         return False
     conditions = conditions_of(workload)
     if is_true(conditions.get("Finished")) or is_true(conditions.get("Evicted")):

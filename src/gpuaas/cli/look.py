@@ -60,6 +60,8 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
     hidden = frozenset(name for name, items in zip(wanted, found, strict=True) if items is None)
     if pods:
         lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
+        if lists["topologies"]:  # where places are chosen, everybody's pods take some
+            lists["pods"] = await _all(client, PODS, namespace) or lists["pods"]
     return Picture(**lists, hidden=hidden)
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.admission.integrations.pods import has_ended
-from gpuaas.admission.placement import is_placed_pod
-from gpuaas.admission.pods import pod_requests, units
+from gpuaas.admission.placement import room_of, takes_room
 from gpuaas.base.clock import Clock
 from gpuaas.client.protocol import Object
 from gpuaas.engine.changes import OtherUsage
@@ -19,7 +18,6 @@ from gpuaas.engine.topology import Places
 from gpuaas.runtime.informer import Informer
 
 _TOGETHER = 1.0  # seconds
-_PODS = "pods"
 
 Amounts = dict[str, int]
 
@@ -58,7 +56,7 @@ class OtherPods:
         before = self._of_pod.get(key)
         if before is not None and old is not None and new is not None and _same(old, new):
             return
-        now = None if new is None or not _takes(new) else (new["spec"]["nodeName"], _amounts(new))
+        now = None if new is None or not takes_room(new) else (new["spec"]["nodeName"], room_of(new))
         if now == before:
             return
         if before is not None:
@@ -95,19 +93,9 @@ class OtherPods:
             self._tell(OtherUsage(usage.node, usage.amounts, wakes=True))
 
 
-def _takes(pod: Mapping[str, Any]) -> bool:
-    """Whether it takes anything of its node, and on its own account."""
-    return bool(pod["spec"].get("nodeName")) and not has_ended(pod) and not is_placed_pod(pod)
-
-
 def _same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Most news of a pod are about its status."""
     return has_ended(old) == has_ended(new) and old["spec"] == new["spec"]
-
-
-def _amounts(pod: Mapping[str, Any]) -> Amounts:
-    found = {name: units(name, amount) for name, amount in pod_requests(pod["spec"]).items()}
-    return {name: amount for name, amount in found.items() if amount} | {_PODS: 1}
 
 
 def _less(now: Amounts, before: Amounts) -> bool:
