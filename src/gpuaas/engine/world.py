@@ -101,8 +101,7 @@ class World:
             case Reserved():
                 self._reserve(change)
             case Namespace(name, labels):
-                self.namespaces[name] = dict(labels)
-                self._everything_changed()
+                self._set_namespace(name, dict(labels))
             case Flavor():
                 self.flavors[change.name] = change
                 self.places.moved = True
@@ -308,6 +307,17 @@ class World:
                     fr = self.forest.frs.number(flavors[resource], resource)
                     usage[fr] = usage.get(fr, 0) + amount
         return usage
+
+    def _set_namespace(self, name: str, labels: dict[str, str]) -> None:
+        """Who waits is worth another look where a queue selects the namespace only now."""
+        before = self.namespaces.get(name)
+        self.namespaces[name] = labels
+        for queue in [] if labels == before else self.forest.queues.values():
+            wanted = queue.spec.namespaces
+            if wanted is None or not len(queue.pending) or not term_holds(wanted, labels):
+                continue
+            if before is None or not term_holds(wanted, before):
+                self._flush(queue)
 
     def _set_cluster_queue(self, spec: ClusterQueue) -> None:
         fresh = spec.name not in self.forest.queues

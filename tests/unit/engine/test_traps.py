@@ -252,6 +252,19 @@ def test_a_flush_does_not_wake_a_namespace_the_queue_does_not_select() -> None:
     assert {item.key for item in lab.engine.running()} == {"ns/mine"}
 
 
+def test_only_a_namespace_that_a_queue_selects_from_now_on_wakes_who_waits_there() -> None:
+    lab = Lab(queue("q", 1, namespaces=(Requirement("team", "In", ("a",)),)))
+    lab.tell(Namespace("ns", (("team", "a"),)))
+    lab.submit("large", "q", 2)
+    lab.settle()
+    for told in (Namespace("new"), Namespace("new", (("team", "b"),)), Namespace("ns", (("team", "a"), ("more", "b")))):
+        lab.tell(told)
+        assert lab.cycle().passed == [], told
+    lab.tell(Namespace("ns"))
+    lab.tell(Namespace("ns", (("team", "a"),)))
+    assert [each.key for each in lab.cycle().passed] == ["ns/large"]
+
+
 def test_in_a_strict_queue_the_blocked_head_blocks_and_in_a_best_effort_one_it_does_not() -> None:
     for strict, running in ((True, set()), (False, {"small"})):
         lab = Lab(queue("q", 4, strict=strict))
