@@ -253,9 +253,11 @@ class Scheduler:
 
     async def _evict(self, victim: Preempted) -> bool:
         """Whether it leaves, or has left."""
-        if victim.key in self._admitting:  # decided a moment ago: it must be there before it can be taken back
-            await asyncio.wait((self._admitting[victim.key],))
         obj = self._find(victim.key)
+        if victim.key in self._admitting and (obj is None or not is_true(life_of(obj).reserved)):
+            # Decided a moment ago: it must be there before it can be taken back.
+            await asyncio.wait((self._admitting[victim.key],))
+            obj = self._find(victim.key)
         if obj is None or not is_true(life_of(obj).reserved) or is_true(life_of(obj).evicted):
             return True
         by, now, at = self._find(victim.by), self._clock.now(), self._millis()
@@ -390,8 +392,10 @@ class Scheduler:
         return await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
 
     def _find(self, key: str) -> Object | None:
+        """As the writes under way leave it, where that is known: what is written next builds on them, and does not have
+        to be written again because of them."""
         namespace, _, name = key.partition("/")
-        return self._workloads.get(namespace, name)
+        return self._client.under_way(WORKLOADS, name, namespace) or self._workloads.get(namespace, name)
 
     def _event(self, obj: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
         self._recorder.event(WORKLOADS, obj, kind, reason, message[:_EVENT_LIMIT])
