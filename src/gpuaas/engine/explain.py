@@ -19,7 +19,8 @@ from gpuaas.engine.plan import no_fit_token
 from gpuaas.engine.preempt import Hunt, Rule, Target, fill_back, in_order
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.reasons import Reason, Token, TooLittleFree, TooMuch, Unfit
-from gpuaas.engine.shapes import plan_of
+from gpuaas.engine.shapes import ShapePlan, plan_of
+from gpuaas.engine.slices import predecessor
 from gpuaas.engine.values import Millis, PodSet
 
 if TYPE_CHECKING:
@@ -159,14 +160,21 @@ def _missing_queue(item: Item, engine: Engine) -> str:
 def _numbers(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds) -> Iterator[Numbers]:
     plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
     reasons = [r for choice in assignment.sets for r in choice.reasons]
+    totals = _beyond(item, queue, plan, grounds)
     for group in plan.groups:
         names = "+".join(plan.pod_sets[index].name for index in group.members)
         for scan in group.scans:
             for option in scan.options:
                 for resource, fr in option.frs:
-                    requested = sum(plan.totals[index].get(resource, 0) for index in group.members)
+                    requested = sum(totals[index].get(resource, 0) for index in group.members)
                     why = option.unfit or _why(reasons, option.flavor, resource)
                     yield _numbers_of(names, queue, fr, requested, why, grounds)
+
+
+def _beyond(item: Item, queue: Queue, plan: ShapePlan, grounds: Grounds) -> tuple[dict[str, int], ...]:
+    """What each pod set asks for, beyond what the slice it replaces has."""
+    before = predecessor(item, queue, grounds.items) if item.workload.replaces else None
+    return plan.totals if before is None else before.beyond(plan.pod_sets, plan.totals)
 
 
 def _numbers_of(names: str, queue: Queue, fr: int, requested: int, why: str, grounds: Grounds) -> Numbers:
@@ -235,17 +243,19 @@ def _room(item: Item, queue: Queue, grounds: Grounds) -> dict[int, int]:
     """What the workload would take of the flavors that lack least; nothing if some pods can use no flavor at all."""
     plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
     room: dict[int, int] = {}
+    totals = _beyond(item, queue, plan, grounds)
+    before = predecessor(item, queue, grounds.items) if item.workload.replaces else None
     for group in plan.groups:
         if group.uncovered:
             return {}
-        asked = {
-            r: sum(plan.totals[index].get(r, 0) for index in group.members) for s in group.scans for r in s.resources
-        }
+        asked = {r: sum(totals[index].get(r, 0) for index in group.members) for s in group.scans for r in s.resources}
+        members = [plan.pod_sets[index] for index in group.members]
         for scan in group.scans:
             options = [
                 {fr: room.get(fr, 0) + asked[resource] for resource, fr in option.frs}
                 for option in scan.options
                 if not option.unfit
+                and not (before and any(before.keeps_from(option.flavor, members, r) for r, _ in option.frs))
             ]
             if not options:
                 return {}
@@ -271,7 +281,7 @@ def _departures(
         victim
         for other in (queue.tree.queues if queue.tree is not None else ())
         for victim in (*other.leaving, *other.victims())
-        if not contested.isdisjoint(victim[1].usage)
+        if not contested.isdisjoint(victim[1].usage) and victim[1].key != item.workload.replaces
     ]
     taken: list[Target] = []
     fits = False

@@ -155,3 +155,17 @@ def test_trying_it_out_leaves_nothing_behind() -> None:
         assert set(admitted(trial.cycle(lab.now))) == {"new"}
         trial.validate()
     assert fingerprint(lab.engine) == before
+
+
+def test_why_a_slice_waits_is_told_of_what_it_asks_beyond_the_one_before() -> None:
+    lab = Lab(queue("q", {"small": 5, "large": 50}))
+    lab.run("old", "q", 1, count=3)
+    lab.run("other", "q", 2)
+    grow(lab, "new", "old", 4)
+    lab.cycle()
+    why = lab.why("new")
+    numbers = {each.flavor: (each.requested, each.missing) for each in why.numbers}
+    assert numbers["small"] == (1, 1)
+    remedies = {each.kind: each.words for each in why.remedies}
+    assert remedies["Quota"] == "1 more gpu in small", "it cannot move to the other flavor"
+    assert remedies["Departures"] == "1 workload(s) leaving: ns/other", "not what it runs on"
