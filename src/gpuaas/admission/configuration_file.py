@@ -144,7 +144,8 @@ class _Reader:
             **{name: gates[gate] for gate, name in _JOB_GATES.items() if gate in gates},
         )
         ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
-        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block)
+        first = gates.get("PrioritizePreemptorWorkloads", False)
+        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, first)
         metrics = self._metrics(local_queues=gates.get("LocalQueueMetrics", True))
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
@@ -283,7 +284,12 @@ class _Reader:
 
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
-        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy"}
+        honoured = {
+            "DisableWaitForPodsReady",
+            "LocalQueueMetrics",
+            "QuotaCheckStrategy",
+            "PrioritizePreemptorWorkloads",
+        }
         honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)

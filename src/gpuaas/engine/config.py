@@ -19,6 +19,8 @@ class Config:
     """Admission fair sharing, for the queues that ask for it."""
     block_admission: bool = False
     """Admit nothing more while an admitted workload's pods are not all ready."""
+    preemptors_first: bool = False
+    """Whoever waits for its victims to leave goes before all others, whatever they ask for."""
 
 
 BOTH_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

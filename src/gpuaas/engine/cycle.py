@@ -97,7 +97,8 @@ class Cycle:
         if last is not None and last.cycle < tree.evaluated and queue.generation > last.generation:
             item.last = None
         assignment, targets = nominate(item, queue, self._grounds)
-        entries.append(Entry(item, queue, assignment, targets))
+        preemptor = self._grounds.preemptors_first and queue.pending.sticky is item
+        entries.append(Entry(item, queue, assignment, targets, preemptor))
 
     def _remember(self, item: Item, queue: Queue, assignment: Assignment) -> None:
         """Keep how far the scan got; a scan that got elsewhere than last time is a change."""
@@ -119,7 +120,7 @@ class Cycle:
         if assignment.mode is Mode.PREEMPT and not entry.targets:
             entry.requeue = Requeue.NO_CANDIDATES
             self._pass(entry, Token.WAITING_FOR_QUOTA)
-            if entry.queue.spec.preemption.reclaim is not Preemption.ANY:
+            if entry.queue.spec.preemption.reclaim is not Preemption.ANY or entry.preemptor:
                 self._take(entry, entry.to_reserve())
             return False
         victims = self._victims.get(entry.queue.tree, {})

@@ -62,6 +62,7 @@ class Engine(World):
             self.config.ignore_undeclared,
             None if self.config.usage_sharing is None else self.local_usage,
             self.items,
+            self.config.preemptors_first,
         )
 
     def apply(self, *changes: Change) -> None:

@@ -31,9 +31,11 @@ WHOLE_SHAPE = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES})
 
 
 class Entry:
-    __slots__ = ("assignment", "item", "queue", "requeue", "second_pass", "targets")
+    __slots__ = ("assignment", "item", "preemptor", "queue", "requeue", "second_pass", "targets")
 
-    def __init__(self, item: Item, queue: Queue, assignment: Assignment, targets: list[Target]) -> None:
+    def __init__(
+        self, item: Item, queue: Queue, assignment: Assignment, targets: list[Target], preemptor: bool = False
+    ) -> None:
         self.item = item
         self.queue = queue
         self.assignment = assignment
@@ -41,6 +43,8 @@ class Entry:
         self.requeue = Requeue.GENERIC
         self.second_pass = item.reserved
         """It holds its quota already and only looks for a place."""
+        self.preemptor = preemptor
+        """It waits for its victims to leave, and goes before others."""
 
     def net_usage(self) -> Usage:
         return {} if self.second_pass else self.assignment.usage

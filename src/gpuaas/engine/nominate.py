@@ -37,6 +37,8 @@ class Grounds:
     usage_of: Callable[[str], float] | None = None
     items: Mapping[str, Item] = field(default_factory=dict)
     """Everybody, by key: among them the one that somebody replaces."""
+    preemptors_first: bool = False
+    """Who waits for its victims to leave goes before all others."""
 
 
 def nominate(item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None = None) -> Outcome:

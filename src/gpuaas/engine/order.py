@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def classical_order(entries: list[Entry]) -> Iterator[Entry]:
     """Own quota before borrowed (a level is a height: 2 comes after 1), then priority, then time."""
-    return iter(sorted(entries, key=lambda e: (not e.second_pass, e.assignment.level, e.item.rank)))
+    return iter(sorted(entries, key=lambda e: (not e.second_pass, not e.preemptor, e.assignment.level, e.item.rank)))
 
 
 def fair_order(entries: list[Entry], frs: FlavorResources) -> Iterator[Entry]:
@@ -75,8 +75,8 @@ class _Tournament:
             return b if a is None else a
         return a if self._standing(a, cohort) < self._standing(b, cohort) else b
 
-    def _standing(self, entry: Entry, cohort: CohortNode) -> tuple[bool, Rank, tuple[int, int, str, str]]:
+    def _standing(self, entry: Entry, cohort: CohortNode) -> tuple[bool, bool, Rank, tuple[int, int, str, str]]:
         its = self._shares[cohort, entry.item.key]
         usage = self._usage[entry.item.key]
         borrows = any(usage.get(fr, 0) > 0 for fr in its.borrowed)
-        return borrows, its.rank, entry.item.rank
+        return not entry.preemptor, borrows, its.rank, entry.item.rank

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpuaas.engine.changes import Released
 from gpuaas.engine.nominate import largest_feasible
 
 from .builders import Lab, admitted, cohort, passed, preempted, queue
@@ -149,3 +150,26 @@ def test_who_found_no_victim_looks_again_when_a_running_workload_loses_priority(
     lab.settle()
     lab.engine.apply(replace(running, priority=1))
     assert preempted(lab.cycle()) == {"first": "InClusterQueue"}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_one_that_waits_for_its_victims_may_go_before_those_that_would_slip_in(first: bool) -> None:
+    """Its victims leave one by one: what the first leaves is kept for it only where that is asked for."""
+    lab = Lab(preemptors_first=first)
+    policy = {"within": "LowerPriority", "reclaim": "LowerPriority", "borrow_within": True}
+    lab.tell(*(queue(name, nominal, "all", **policy) for name, nominal in (("a", 1), ("b", 3), ("c", 1))))
+    lab.run("wl-a", "a", 1, priority=5)
+    lab.run("wl-b", "b", 4, priority=5)
+    lab.submit("wl-c", "c", 1, priority=1)
+    lab.cycle()
+    lab.submit("big", "a", 5, priority=10)
+    assert set(preempted(lab.cycle())) == {"wl-a", "wl-b"}
+    lab.cycle()
+    lab.tell(Released("ns/wl-b"))
+    for _ in range(3):
+        lab.cycle()
+    assert ("wl-c" in lab.running()) is not first
+    lab.tell(Released("ns/wl-a"))
+    for _ in range(3):
+        lab.cycle()
+    assert ("big" in lab.running()) is first
