@@ -5,12 +5,12 @@ are the engine's.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.base.clock import Clock, rfc3339
 from gpuaas.base.errors import ApiError
-from gpuaas.base.quantity import from_milli, parse_quantity
+from gpuaas.base.quantity import NANO, Quantity, parse_quantity
 from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Object
 from gpuaas.engine.engine import Engine
@@ -27,22 +27,32 @@ class UsageSampling:
         self._engine = engine
         self._clock = clock
         self._changed = changed
-        self._configured = asyncio.Event()
+        self._news = asyncio.Event()
+        self._sampled = 0.0
+        local_queues.subscribe(self._seen)
 
     def reconfigured(self) -> None:
-        self._configured.set()
+        self._sampled = self._clock.now()
+        self._news.set()
+
+    def _seen(self, _old: Object | None, new: Object | None) -> None:
+        if new is not None and _told(new) is None:
+            self._news.set()
 
     async def run(self) -> None:
         """Until cancelled; begins when the LocalQueues are known."""
+        self._sampled = self._clock.now()
         while True:
-            self._configured.clear()
+            self._news.clear()
             usage = self._engine.config.usage_sharing
             if usage is None:
-                await self._configured.wait()
+                await self._news.wait()
                 continue
             self._take_up()
-            timer = asyncio.ensure_future(self._clock.sleep(usage.sampling / 1000))
-            news = asyncio.ensure_future(self._configured.wait())
+            await self._tell_all(untold=True)
+            left = self._sampled + usage.sampling / 1000 - self._clock.now()
+            timer = asyncio.ensure_future(self._clock.sleep(max(0.0, left)))
+            news = asyncio.ensure_future(self._news.wait())
             await asyncio.wait((timer, news), return_when=asyncio.FIRST_COMPLETED)
             due = timer.done()
             timer.cancel()
@@ -51,33 +61,35 @@ class UsageSampling:
                 await self._sample()
 
     def _take_up(self) -> None:
-        """What queues consumed before this process began counts on."""
+        """What queues consumed before this process began counts on; for the others counting begins."""
         ledger, now = self._engine.ledger, self._millis()
         if ledger is None:
             return
         for obj in self._local_queues.all():
-            told = ((obj.get("status") or {}).get("fairSharing") or {}).get("admissionFairSharingStatus")
-            key = _key(obj)
-            if told and not ledger.knows(key):
-                amounts = (told.get("consumedResources") or {}).items()
+            told, key = _told(obj), _key(obj)
+            if not ledger.knows(key):
+                amounts = ((told or {}).get("consumedResources") or {}).items()
                 ledger.load(key, {name: parse_quantity(amount).nano / 1e9 for name, amount in amounts}, now)
 
     async def _sample(self) -> None:
+        self._sampled = self._clock.now()
         self._engine.sample_usage(self._millis())
         self._changed()
+        await self._tell_all(untold=False)
+
+    async def _tell_all(self, *, untold: bool) -> None:
+        """Every queue that can be used is told, whether or not its ClusterQueue goes by it yet."""
         for obj in self._local_queues.all():
             queue = self._engine.forest.queues.get(cluster_queue_named(obj))
-            if queue is not None and queue.inactive is None:
-                covered = {resource for group in queue.spec.groups for resource in group.resources}
-                await self._tell(obj, covered)
+            if queue is not None and queue.inactive is None and not (untold and _told(obj) is not None):
+                await self._tell(obj)
 
-    async def _tell(self, obj: Object, covered: Iterable[str]) -> None:
-        """Every queue is told, whether or not its ClusterQueue goes by it yet; nothing consumed is zero, not silence."""
+    async def _tell(self, obj: Object) -> None:
         ledger = self._engine.ledger
         if ledger is None:
             return
-        amounts = {**dict.fromkeys(covered, 0.0), **ledger.consumed(_key(obj))}
-        consumed = {name: str(from_milli(round(amounts[name] * 1000))) for name in sorted(amounts)}
+        amounts = ledger.consumed(_key(obj))
+        consumed = {name: str(Quantity(round(amounts[name] * NANO), "decimal")) for name in sorted(amounts)}
         told = {"consumedResources": consumed, "lastUpdate": rfc3339(self._clock.now())}
         status = obj.get("status") or {}
         sharing = {"weightedShare": 0, **(status.get("fairSharing") or {}), "admissionFairSharingStatus": told}
@@ -88,6 +100,11 @@ class UsageSampling:
 
     def _millis(self) -> int:
         return round(self._clock.now() * 1000)
+
+
+def _told(obj: Object) -> Object | None:
+    found: Object | None = ((obj.get("status") or {}).get("fairSharing") or {}).get("admissionFairSharingStatus")
+    return found
 
 
 def _key(obj: Object) -> str:

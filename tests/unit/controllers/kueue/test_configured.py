@@ -390,9 +390,23 @@ async def test_weighted_shares_stand_in_statuses_as_long_as_sharing_is_fair() ->
 
 
 @scenario
-async def test_every_local_queue_is_told_what_it_consumed_and_nothing_is_zero() -> None:
-    configured = Configured(Configuration(engine=Config(usage_sharing=UsageConfig(half_life=300_000))))
+async def test_every_local_queue_is_told_what_it_consumed_from_the_first_moment_on_and_to_the_billionth() -> None:
+    configured = Configured(Configuration(engine=Config(usage_sharing=UsageConfig(half_life=600_000))))
     async with house(configured, gpus=4) as world:
-        await world.advance(300)
-        told = world.cluster.read(LOCAL_QUEUES, "main", "team")["status"]["fairSharing"]["admissionFairSharingStatus"]
-        assert told["consumedResources"] == {"nvidia.com/gpu": "0"}
+        await world.settle()
+        assert consumed(world) == {}
+        workload(world, "first", 1)
+        await world.advance(299)
+        assert consumed(world) == {}
+        await world.advance(1)
+        assert consumed(world) == {"nvidia.com/gpu": "292893219n"}
+        local_queue(world, "late", "research")
+        await world.settle()
+        assert consumed(world, "late") == {}
+
+
+def consumed(world: Stage, queue: str = "main") -> Object:
+    sharing = world.cluster.read(LOCAL_QUEUES, queue, "team")["status"]["fairSharing"]
+    assert sharing["weightedShare"] == 0
+    found: Object = sharing["admissionFairSharingStatus"]["consumedResources"]
+    return found
