@@ -46,16 +46,29 @@ def _copy(store: Path, copy: Path) -> None:
         raise StoreError(str(error).replace(str(copy), str(store))) from None
 
 
+def check_backup(home: Home, file: Path) -> None:
+    """Raises StoreError if it cannot be restored; asked before a running service is stopped for it."""
+    home.make()
+    with tempfile.TemporaryDirectory(dir=home.path, prefix=".restore-") as folder:
+        _opened(file, Path(folder))
+
+
+def _opened(file: Path, folder: Path) -> tuple[int, list[Path]]:
+    """The number of its format and its stores, found to be whole."""
+    number = _extract(file, folder)
+    stores = sorted((folder / "clusters").glob("*.db"))
+    if not stores:
+        raise StoreError(f"{file} holds no cluster")
+    for store in stores:
+        check(store)
+    return number, stores
+
+
 def read_backup(home: Home, file: Path) -> list[str]:
     """Puts a backup into a home that does not run; the names of the clusters it held."""
     home.make()
     with tempfile.TemporaryDirectory(dir=home.path, prefix=".restore-") as folder:
-        number = _extract(file, Path(folder))
-        stores = sorted((Path(folder) / "clusters").glob("*.db"))
-        if not stores:
-            raise StoreError(f"{file} holds no cluster")
-        for store in stores:
-            check(store)
+        number, stores = _opened(file, Path(folder))
         for store in stores:
             restore(store, home.store(store.stem))
         keys = Path(folder) / home.certificates.name
@@ -84,7 +97,8 @@ def _extract(file: Path, folder: Path) -> int:
         with tarfile.open(file, "r:*") as archive:
             archive.extractall(folder, filter="data")
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise StoreError(f"{file} is not a backup of ours: {error}") from None
+        why = "no archive" if isinstance(error, tarfile.ReadError) else str(error)
+        raise StoreError(f"{file} is not a backup of ours: {why}") from None
     try:
         number = int((folder / _MARK).read_text())
     except (OSError, ValueError):

@@ -14,6 +14,8 @@ def backup(file: Path) -> None:
     from gpuaas.assembly.archive import write_backup
     from gpuaas.store import StoreError
 
+    if not file.absolute().parent.is_dir():
+        raise click.ClickException(f"{file} cannot be written: there is no folder {file.absolute().parent}")
     try:
         clusters = write_backup(Home.default(), file)
     except (StoreError, OSError) as error:
@@ -27,12 +29,16 @@ def backup(file: Path) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def restore(file: Path, yes: bool) -> None:
     """Bring back what FILE holds. A running service is stopped for it and started again."""
-    from gpuaas.assembly.archive import read_backup
+    from gpuaas.assembly.archive import check_backup, read_backup
     from gpuaas.cli.up import restart, stop
     from gpuaas.store import StoreError
 
     home = Home.default()
     running = home.running()
+    try:
+        check_backup(home, file)
+    except (StoreError, OSError) as error:
+        raise click.ClickException(f"{error}; nothing was changed") from None
     if not yes and home.known_clusters():
         click.confirm(f"This replaces all objects in {home.path}. Go on?", abort=True)
     if running is not None:

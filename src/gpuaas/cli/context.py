@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = Callable[..., Any]
 _NARROWEST = 6  # a column never gets narrower
+_INTERRUPTED = 130  # what shells say of Ctrl-C
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Target:
                 f"the cluster does not answer: {words} (does it run? gpuaas status; start one: gpuaas up -d)"
             ) from None
         except KeyboardInterrupt:
-            raise click.Abort from None
+            raise SystemExit(_INTERRUPTED) from None
 
     def _hint(self, error: Exception) -> str:
         from gpuaas.client.kubeconfig import KubeconfigError
@@ -136,4 +137,8 @@ def table_lines(headers: Sequence[str], rows: Sequence[Sequence[Any]], room: int
 
 
 def _cut(cell: str, width: int) -> str:
-    return cell.ljust(width) if len(cell) <= width else cell[: width - 1] + "…"
+    """Names differ at their ends: the middle gives way."""
+    if len(cell) <= width:
+        return cell.ljust(width)
+    tail = (width - 1) // 2
+    return f"{cell[: width - 1 - tail]}…{cell[len(cell) - tail :]}"

@@ -11,6 +11,10 @@ from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
 if TYPE_CHECKING:
     from gpuaas.admission.why import Answer
     from gpuaas.client.http import HttpClient
+    from gpuaas.client.protocol import Object
+
+
+_AGAIN = 0.5  # seconds between looks whether a job that is followed has begun
 
 
 @click.command()
@@ -57,7 +61,7 @@ async def listed(client: "HttpClient", namespace: str, *, everywhere: bool) -> t
     now = SystemClock().now()
     rows: list[dict[str, Any]] = []
     elsewhere = 0
-    for workload in sorted(found.workloads, key=lambda each: str(each["metadata"]["creationTimestamp"])):
+    for workload in sorted(found.workloads, key=lambda each: _age(each, order)):
         meta = workload["metadata"]
         if not everywhere and meta["namespace"] != namespace:
             elsewhere += state_of(workload) not in ("Succeeded", "Failed")
@@ -76,6 +80,12 @@ async def listed(client: "HttpClient", namespace: str, *, everywhere: bool) -> t
             }
         )
     return rows, elsewhere
+
+
+def _age(workload: "Object", order: dict[str, int]) -> tuple[str, int, str]:
+    """The oldest first; of those made in the same second, those that wait last, in their order."""
+    meta = workload["metadata"]
+    return meta["creationTimestamp"], order.get(f"{meta['namespace']}/{meta['name']}", 0), meta["name"]
 
 
 @click.command()
@@ -176,16 +186,25 @@ async def show_logs(
     heard: Callable[[], None] = lambda: None,
 ) -> None:
     """`heard` is told of everything that comes."""
-    from gpuaas.admission.picture import Picture, owner_of, pods_of
+    from gpuaas.admission.picture import Picture, owner_of, pods_of, state_of
     from gpuaas.cli.look import find_workload, pods_and_owners
 
-    workload = await find_workload(client, namespace, job)
-    pods, owners = await pods_and_owners(client, namespace)
-    mine = pods_of(Picture(pods=pods, owners=owners), workload)
-    name = owner_of(workload)[1]
-    if not mine:
-        click.echo(f"{name} has no pods (yet); gpuaas why {name} says why", err=True)
-        return
+    told = False
+    while True:
+        workload = await find_workload(client, namespace, job)
+        pods, owners = await pods_and_owners(client, namespace)
+        mine = pods_of(Picture(pods=pods, owners=owners), workload)
+        if mine:
+            break
+        name = f"{owner_of(workload)[1]} -n {namespace}"
+        waits = follow and state_of(workload) not in ("Succeeded", "Failed")
+        if not told:
+            ahead = ", what it writes comes when it runs" if waits else ""
+            click.echo(f"{job} has no pods (yet); gpuaas why {name} says why{ahead}", err=True)
+        if not waits:
+            return
+        told = True
+        await asyncio.sleep(_AGAIN)
 
     async def one(pod: str) -> None:
         prefix = f"[{pod}] " if len(mine) > 1 else ""

@@ -172,6 +172,8 @@ def named(workloads: list[Object], name: str) -> Object | None:
 async def find_job(client: "HttpClient", namespace: str, name: str) -> tuple[str, Object] | None:
     """A job by its name, whether or not a queue knows it: its kind and the object."""
     kind, _, bare = name.rpartition("/")
+    if not bare:
+        return None
     wanted = JOB_KINDS.get(kind.lower().removesuffix("s"), kind)
     served = [
         each.resource

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,11 +136,11 @@ def read_manifests(name: str) -> "Iterator[Object]":
 
     paths: list[Path | None] = [None] if name == "-" else _files(Path(name))
     for path in paths:
-        text = sys.stdin.read() if path is None else path.read_text()
         try:
+            text = sys.stdin.read() if path is None else path.read_text()
             for document in load_yaml_documents(text):
                 yield from _objects(document, str(path or "standard input"))
-        except YamlError as error:
+        except (YamlError, OSError, UnicodeDecodeError) as error:
             raise click.ClickException(f"{path or 'standard input'}: {error}") from None
 
 
@@ -154,16 +155,29 @@ def _files(path: Path) -> list[Path | None]:
 def _objects(document: Any, source: str) -> "Iterator[Object]":
     if document is None:
         return
-    if not isinstance(document, dict) or not document.get("kind") or not document.get("apiVersion"):
-        raise click.ClickException(f"{source}: an object needs apiVersion and kind")
+    if not isinstance(document, dict):
+        raise click.ClickException(f"{source}: an object with apiVersion and kind was expected, not {_shown(document)}")
+    for field in ("apiVersion", "kind"):
+        if not document.get(field) or not isinstance(document[field], str):
+            found = f"{field} is {_shown(document[field])}" if field in document else f"{field} is missing"
+            raise click.ClickException(f"{source}: an object needs apiVersion and kind, both text: {found}")
     if document["kind"] == "Kustomization":
         return
     if document["kind"].endswith("List") and "items" in document:
+        if not isinstance(document["items"], list):
+            raise click.ClickException(f"{source}: items must be a list, not {_shown(document['items'])}")
         for item in document["items"]:
             yield from _objects(item, source)
         return
-    document.setdefault("metadata", {})
+    if not isinstance(document.get("metadata") or {}, dict):
+        raise click.ClickException(f"{source}: metadata must be a map, not {_shown(document['metadata'])}")
+    document["metadata"] = document.get("metadata") or {}
     yield document
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 async def resource_of(client: "HttpClient", obj: "Object") -> "Resource":
@@ -190,6 +204,7 @@ async def find_resource(client: "HttpClient", what: str) -> "Resource":
     from gpuaas.client.protocol import Resource
 
     wanted, _, group = what.lower().partition(".")
+    known: set[str] = set()
     for found in ("/api", "/apis"):
         document = await _raw(client, found, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
         for item in document.get("items") or ():
@@ -200,10 +215,14 @@ async def find_resource(client: "HttpClient", what: str) -> "Resource":
                 for each in version["resources"]:
                     kind = each["responseKind"]["kind"]
                     names = {each["resource"], each["singularResource"], kind.lower(), *(each.get("shortNames") or ())}
+                    known |= names
                     if wanted in names and "list" in each["verbs"]:
                         scope = each["scope"] == "Namespaced"
                         return Resource(name, version["version"], each["resource"], scope, kind)
-    raise click.ClickException(f'the cluster has no resource called "{what}"')
+    near = get_close_matches(wanted, known, n=1)
+    raise click.ClickException(
+        f'the cluster has no resource called "{what}"' + (f"; did you mean {near[0]}?" if near else "")
+    )
 
 
 async def _raw(client: "HttpClient", path: str, accept: str = "application/json") -> dict[str, Any]:

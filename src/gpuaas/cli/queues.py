@@ -137,8 +137,17 @@ def _told(target: Target, kind: str, name: str, what: str) -> None:
 
 
 async def _set(client: "HttpClient", namespace: str, kind: str, name: str, queue: "Object", *, active: bool) -> None:
+    from gpuaas.base.errors import NotFound
     from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 
     resource = {"clusterqueue": CLUSTER_QUEUES, "localqueue": LOCAL_QUEUES, "workload": WORKLOADS}[kind]
     spec = {"active": active} if kind == "workload" else queue
-    await client.patch(resource, name, {"spec": spec}, namespace if resource.namespaced else "")
+    where = namespace if resource.namespaced else ""
+    try:
+        await client.patch(resource, name, {"spec": spec}, where)
+    except NotFound:
+        names = [each["metadata"]["name"] for each in (await client.list(resource, where)).items]
+        there = f" in namespace {namespace}" if where else ""
+        raise click.ClickException(
+            f"there is no {kind} {name}{there}; there are: {', '.join(names[:20]) or 'none'}"
+        ) from None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PROCESS = "gpuaas-process"  # the runtime class of processes on this machine
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+_LARGEST_ARRAY = 100_000
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -32,14 +33,20 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
     default="",
     help="The folder it starts in.  [default: this one, where this machine itself runs it; else the image's]",
 )
-@click.option("--array", default="", help="Run it for each index: 1-100 or 0-9; the index is in JOB_COMPLETION_INDEX.")
-@click.option("--seconds", type=int, default=None, help="Simulated nodes: how long it runs.")
+@click.option(
+    "--array", default="", help="Run it many times at once: 1-100; JOB_COMPLETION_INDEX says which, counted from 0."
+)
+@click.option("--seconds", type=click.IntRange(min=0), default=None, help="Simulated nodes: how long it runs.")
 @click.option("--wait", is_flag=True, help="Until it ends; the exit code is then the command's.")
 @click.option("-f", "--follow", is_flag=True, help="Show what it writes, too.")
 @on_a_cluster("json", "yaml")
 def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
-    parse_gpus(wanted["gpus"])
+    if not command[0].strip():
+        raise click.ClickException(
+            f'the command is "{command[0]}": a program was expected, such as: -- python train.py'
+        )
+    _check_amounts(wanted)
     made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted, here=target.is_here()))
     meta = made["metadata"]
     if target.output == "json":
@@ -103,6 +110,18 @@ def parse_gpus(asked: str) -> tuple[str, int]:
     return product, int(number)
 
 
+def _check_amounts(wanted: dict[str, Any]) -> None:
+    from gpuaas.base.quantity import parse_quantity
+
+    parse_gpus(wanted["gpus"])
+    for option, example in (("cpu", "2 or 500m"), ("memory", "8Gi")):
+        try:
+            if parse_quantity(wanted[option]).nano < 0:
+                raise ValueError
+        except ValueError:
+            raise click.ClickException(f'--{option} "{wanted[option]}": an amount such as {example}') from None
+
+
 def _product(asked: str, known: set[str]) -> str:
     """The product's whole name: H200 is NVIDIA-H200, L4 is NVIDIA-L4 and not NVIDIA-L40S."""
     if asked in known or not known:
@@ -163,7 +182,10 @@ def _count(array: str) -> int:
     found = re.fullmatch(r"(\d+)-(\d+)", array)
     if not found or int(found[2]) < int(found[1]):
         raise click.ClickException(f'--array "{array}": first-last, such as 1-100')
-    return int(found[2]) - int(found[1]) + 1
+    count = int(found[2]) - int(found[1]) + 1
+    if count > _LARGEST_ARRAY:
+        raise click.ClickException(f'--array "{array}": {count} are too many; Kubernetes takes {_LARGEST_ARRAY}')
+    return count
 
 
 def _slug(command: tuple[str, ...]) -> str:
@@ -189,8 +211,22 @@ async def _queue(client: "HttpClient", namespace: str, wanted: str) -> str:
     if len(names) == 1:
         return str(names[0])
     if not names:
-        raise click.ClickException(f"namespace {namespace} has no queue; ask who owns the quotas, or use -n")
+        elsewhere = await _with_queues(client)
+        there = f"there are queues in: {elsewhere} (-n)" if elsewhere else "ask who owns the quotas, or use -n"
+        raise click.ClickException(f"namespace {namespace} has no queue; {there}")
     raise click.ClickException(f"which queue? --queue with one of: {', '.join(names)}")
+
+
+async def _with_queues(client: "HttpClient") -> str:
+    """The namespaces that have queues, as far as one may see."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.kueue import LOCAL_QUEUES
+
+    try:
+        found = {each["metadata"]["namespace"] for each in (await client.list(LOCAL_QUEUES)).items}
+    except ApiError:
+        return ""
+    return ", ".join(sorted(found)[:20])
 
 
 async def _check_priority(client: "HttpClient", wanted: str) -> None:
@@ -239,7 +275,7 @@ async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
 
 @click.command()
 @click.option("--name", default="notebook", show_default=True)
-@click.option("--gpus", default="1", show_default=True)
+@click.option("--gpus", default="1", show_default=True, help="How many, or PRODUCT:N (H200:2).")
 @click.option("--cpu", default="2", show_default=True)
 @click.option("--memory", default="8Gi", show_default=True)
 @click.option("--queue", default="", help="The LocalQueue. Default: `default`, or the only one.")
@@ -247,6 +283,7 @@ async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
 @on_a_cluster("json")
 def notebook(target: Target, **wanted: Any) -> None:
     """Ask for a notebook with GPUs."""
+    _check_amounts(wanted)
     made = target.work(lambda client, namespace: _notebook(client, namespace, wanted))
     if target.output == "json":
         print_json(made)
@@ -261,17 +298,22 @@ async def _notebook(client: "HttpClient", namespace: str, wanted: dict[str, Any]
     from gpuaas.client.protocol import Resource
 
     queue = await _queue(client, namespace, wanted["queue"])
-    requests = {"cpu": wanted["cpu"], "memory": wanted["memory"], "nvidia.com/gpu": wanted["gpus"]}
-    limits = {"nvidia.com/gpu": wanted["gpus"]}
+    product, number = parse_gpus(wanted["gpus"])
+    limits = {"nvidia.com/gpu": str(number)} if number else {}
+    requests = {"cpu": wanted["cpu"], "memory": wanted["memory"], **limits}
     container = {
         "name": wanted["name"],
         "image": wanted["image"],
-        "resources": {"requests": requests, "limits": limits},
+        "resources": {"requests": requests, **({"limits": limits} if limits else {})},
     }
+    pod: dict[str, Any] = {"containers": [container]}
+    if product:
+        _, products = await _nodes(client, namespace)
+        pod["nodeSelector"] = {"nvidia.com/gpu.product": _product(product, products)}
     obj = {
         "apiVersion": "kubeflow.org/v1",
         "kind": "Notebook",
         "metadata": {"name": wanted["name"], "namespace": namespace, "labels": {QUEUE_LABEL: queue}},
-        "spec": {"template": {"spec": {"containers": [container]}}},
+        "spec": {"template": {"spec": pod}},
     }
     return await client.create(Resource("kubeflow.org", "v1", "notebooks", True, "Notebook"), obj, namespace)

@@ -25,7 +25,8 @@ def top(target: Target, every: float, once: bool) -> None:
     if target.output == "json":
         print_json(seen)
     elif once or not sys.stdout.isatty():
-        for line in screen(seen, room=0, height=0):
+        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        for line in screen(seen, room=room, height=0):
             click.echo(line)
     else:
         _live(target, seen, every)
@@ -45,7 +46,7 @@ def _live(target: Target, seen: dict[str, Any], every: float) -> None:
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
                 tick.wait(every)  # nobody sets it: it only waits
                 seen = target.work(_look)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, SystemExit):
         return
 
 

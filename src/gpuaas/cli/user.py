@@ -49,8 +49,11 @@ def add(
     """Make a user: prints the token, once, and a kubeconfig."""
     from gpuaas.assembly import people
     from gpuaas.base.errors import ApiError
+    from gpuaas.client.kubeconfig import KubeconfigError
 
     home, running = _running()
+    if out is not None and not out.absolute().parent.is_dir():
+        raise click.ClickException(f"--out {out}: there is no folder {out.absolute().parent}")
     cluster = cluster or running.clusters[0]
     if cluster not in running.clusters:
         raise click.ClickException(f'there is no cluster "{cluster}"; there are: {", ".join(running.clusters)}')
@@ -65,7 +68,10 @@ def add(
     click.echo(f"user {name}: {may} in {where} of cluster {cluster}", err=True)
     click.echo(f"token: {made.token}")
     if out is not None:
-        people.write_kubeconfig(out, made)
+        try:
+            people.write_kubeconfig(out, made)
+        except (OSError, KubeconfigError) as error:
+            raise click.ClickException(f"the user is made, but the kubeconfig is not written: {error}") from None
         click.echo(f"kubeconfig: {out}")
     else:
         click.echo("kubeconfig:")

@@ -16,6 +16,14 @@ _LAST_WORDS = 3.0
 
 async def until_done(client: "HttpClient", namespace: str, name: str, *, follow: bool) -> int:
     """The exit code a shell would see: 0, or that of the container that failed."""
+    try:
+        return await _until_done(client, namespace, name, follow=follow)
+    except asyncio.CancelledError:
+        click.echo(f"job/{name} goes on (gpuaas cancel {name} -n {namespace} ends it)", err=True)
+        raise
+
+
+async def _until_done(client: "HttpClient", namespace: str, name: str, *, follow: bool) -> int:
     from gpuaas.base.errors import NotFound
     from gpuaas.cli.jobs import show_logs
     from gpuaas.client.resources import JOBS
