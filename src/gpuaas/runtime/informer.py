@@ -1,6 +1,7 @@
 """A local view of one resource, kept fresh by list and watch.
 
-The objects are the client's own, by reference: nobody changes them. A watch that ends is resumed where it stood; a
+The objects are the client's own, by reference, but for who owns which field, which is half of many an object and no
+controller's business: nobody changes them. A watch that ends is resumed where it stood; a
 revision that is gone (410) means a new list, whose difference to the view is told to the handlers like events.
 Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
 until the view contains its own writes (module writes does that for every controller).
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 class Informer:
     def __init__(self, client: Client, resource: Resource, clock: Clock, *, outline: bool = False) -> None:
-        """`outline`: of each object only its metadata is kept, without who owns which field."""
+        """`outline`: of each object only its metadata is kept."""
         self.resource = resource
         self._outline = outline
         self._client = client
@@ -175,9 +176,9 @@ class Informer:
                 self._reached(obj["metadata"].get("resourceVersion", ""))
 
     def _kept(self, obj: Object) -> Object:
-        if not self._outline:
-            return obj
         metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+        if not self._outline:
+            return {**obj, "metadata": metadata}
         return {"kind": self.resource.kind, "apiVersion": self.resource.api_version, "metadata": metadata}
 
     def _stop(self) -> None:
