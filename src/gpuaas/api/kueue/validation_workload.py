@@ -86,8 +86,10 @@ def is_elastic(obj: Fields) -> bool:
 
 def _workload(obj: Fields, old: Fields | None) -> Iterator[FieldError]:
     variable = 0
+    known = _pod_sets(old) if old is not None else ()
     for i, pod_set in enumerate(_pod_sets(obj)):
-        yield from _pod_set(pod_set, child("spec.podSets", i))
+        if i >= len(known) or known[i] is not pod_set:  # a status says nothing new of them
+            yield from _pod_set(pod_set, child("spec.podSets", i))
         variable += pod_set.get("minCount") is not None
     if variable > 1:
         yield invalid("spec.podSets", variable, "at most one podSet can use minCount")
@@ -250,7 +252,7 @@ def _same_pod_sets(new: Sequence[Fields], old: Sequence[Fields]) -> Iterator[Fie
     for i, (pod_set, before) in enumerate(zip(new, old, strict=True)):
         shrunk = pod_set.get("count", 1) < before.get("count", 1)
         allowed = {**before, "count": pod_set.get("count", 1)} if shrunk else before
-        if _plain(pod_set) != _plain(allowed):
+        if pod_set != allowed and _plain(pod_set) != _plain(allowed):
             yield invalid(f"spec.podSets.{i}", pod_set, IMMUTABLE)
 
 
@@ -283,7 +285,7 @@ def _scaled_down(obj: Fields) -> set[str]:
 
 def _same_admission(new: Fields | None, old: Fields | None) -> Iterator[FieldError]:
     """An admission comes and goes as a whole; only topology may be filled in later."""
-    if new is None or old is None:
+    if new is None or old is None or new == old:
         return
     if _without_topology(new) != _without_topology(old):
         yield invalid("status.admission", new, IMMUTABLE)
