@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuaas.admission import quotas
+from gpuaas.admission.configuration import Configuration
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.placement import others_on_nodes
 from gpuaas.admission.workloads import Reader
+from gpuaas.base.quantity import NANO, parse_quantity
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.engine import Engine
+from gpuaas.engine.usage_share import UsageConfig
 
 Object = dict[str, Any]
 View = Mapping[str, Any]
@@ -37,6 +40,7 @@ class Picture:
     pods: list[Object] = field(default_factory=list)
     owners: list[Object] = field(default_factory=list)  # what stands between jobs and pods: sets, jobs, Ray clusters
     hidden: frozenset[str] = frozenset()  # which of the lists the asker may not see
+    configuration: Configuration | None = None  # Kueue's own, where it can be seen
 
     def local_queue(self, namespace: str, name: str) -> Object | None:
         return _named(self.local_queues, name, namespace)
@@ -101,8 +105,8 @@ def _owners(obj: Object) -> set[str]:
 
 def engine_of(picture: Picture) -> Engine:
     """An engine that stands where the cluster stands."""
-    fair = any((obj.get("status") or {}).get("fairSharing") for obj in picture.cluster_queues)  # told only where it is
-    engine, reader = Engine(Config(fair_sharing=BOTH_STRATEGIES if fair else None)), Reader()
+    engine = Engine(_config(picture))
+    reader = _reader(picture.configuration or Configuration())
     checks = {obj["metadata"]["name"]: obj for obj in picture.checks}
     engine.apply(
         *map(quotas.namespace, picture.namespaces),
@@ -123,7 +127,36 @@ def engine_of(picture: Picture) -> Engine:
             engine.apply(reader.reserved(obj))
         else:
             engine.apply(reader.workload(obj))
+    _take_up_usage(engine, picture.local_queues)
     return engine
+
+
+def _config(picture: Picture) -> Config:
+    """As Kueue is configured; what cannot be seen shows in the statuses, but for the weights of resources."""
+    if picture.configuration is not None:
+        return picture.configuration.engine
+    fair = any((obj.get("status") or {}).get("fairSharing") for obj in picture.cluster_queues)
+    usage = any(consumed(obj) is not None for obj in picture.local_queues)
+    return Config(BOTH_STRATEGIES if fair else None, usage_sharing=UsageConfig() if usage else None)
+
+
+def _reader(configuration: Configuration) -> Reader:
+    return Reader(configuration.resources, by_creation=configuration.requeue_by_creation, counts=configuration.counts)
+
+
+def consumed(local_queue: View) -> View | None:
+    """What a LocalQueue has used lately, as admission fair sharing tells it."""
+    sharing = (local_queue.get("status") or {}).get("fairSharing") or {}
+    told = sharing.get("admissionFairSharingStatus")
+    return None if told is None else told.get("consumedResources") or {}
+
+
+def _take_up_usage(engine: Engine, local_queues: list[Object]) -> None:
+    if engine.ledger is None:
+        return
+    for obj in local_queues:
+        amounts = {name: parse_quantity(amount).nano / NANO for name, amount in (consumed(obj) or {}).items()}
+        engine.ledger.load(f"{obj['metadata']['namespace']}/{obj['metadata']['name']}", amounts, 0)
 
 
 def _named(objects: list[Object], name: str, namespace: str = "") -> Object | None:

@@ -47,6 +47,7 @@ class Settings:
     fsync: bool = True
     fleet: Fleet | None = None  # None: one node, this machine
     kueue: Configuration = field(default_factory=Configuration)
+    kueue_text: str = ""  # the file it comes from
 
 
 class ControlPlane:
@@ -161,7 +162,15 @@ class ControlPlane:
         for name, parts in self.clusters.items():
             here = self.home.path if name == self.settings.clusters[0] else None  # one machine is one cluster's node
             self._crews.append(
-                await crew.run_crew(parts, self.trust, self.clock, self.settings.fleet, here, self.server.turns.take)
+                await crew.run_crew(
+                    parts,
+                    self.trust,
+                    self.clock,
+                    self.settings.fleet,
+                    here,
+                    self.server.turns.take,
+                    self.settings.kueue_text,
+                )
             )
         collector.begin()
         allocator.configure()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
+from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
@@ -25,8 +26,10 @@ async def run_crew(
     fleet: Fleet | None,
     home: Path | None,
     turn: Callable[[], Awaitable[None]] | None = None,
+    kueue: str = "",
 ) -> Controllers:
-    """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node."""
+    """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node. `kueue`: the
+    text of Kueue's configuration, where there is one."""
     client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
     deps = Deps.over(
         client,
@@ -46,4 +49,5 @@ async def run_crew(
     await controllers.start()
     if fleet is not None:
         await furnish(parts, client, fleet)
+    await show_configuration(parts.cluster, client, kueue)
     return controllers

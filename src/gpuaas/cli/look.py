@@ -19,9 +19,10 @@ from gpuaas.client.kueue import (
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object, Resource
-from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.client.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 
 if TYPE_CHECKING:
+    from gpuaas.admission.configuration import Configuration
     from gpuaas.client.http import HttpClient
 
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
@@ -62,7 +63,27 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
         lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
             lists["pods"] = await _all(client, PODS, namespace) or lists["pods"]
-    return Picture(**lists, hidden=hidden)
+    return Picture(**lists, hidden=hidden, configuration=await _configuration(client))
+
+
+async def _configuration(client: "HttpClient") -> "Configuration | None":
+    """Kueue's own, from the ConfigMap it is installed with and OpenShift's object; None where they cannot be seen."""
+    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
+    from gpuaas.admission.configuration_operator import from_kueue_object
+    from gpuaas.client.kueue import CONFIGURATION_KEY, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE, KUEUES
+
+    kept = await _get(client, CONFIG_MAPS, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE)
+    if kept is None:
+        return None
+    try:
+        found = read_configuration(str((kept.get("data") or {}).get(CONFIGURATION_KEY, ""))).configuration
+        operator = await _get(client, KUEUES, "cluster", "")
+        unmanaged = ((operator or {}).get("spec") or {}).get("managementState") in ("Unmanaged", "Removed")
+        if operator is not None and not unmanaged:
+            return from_kueue_object(operator, found).configuration
+    except ConfigurationError:
+        return None
+    return found
 
 
 async def pods_and_owners(client: "HttpClient", namespace: str) -> tuple[list[Object], list[Object]]:

@@ -202,6 +202,7 @@ def _foreground(home: Home, started: Started) -> None:
         started.fsync,
         fleet,
         kueue.configuration if kueue is not None else Configuration(),
+        home.kueue.read_text() if kueue is not None else "",
     )
 
     def ready(plane: ControlPlane) -> None:

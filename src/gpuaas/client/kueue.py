@@ -17,6 +17,10 @@ ADMISSION_CHECKS: Final = Resource(GROUP, _VERSION, "admissionchecks", False, "A
 TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
 PREEMPTIONS: Final = Resource("gpuaas.dev", "v1alpha1", "preemptions", True, "Preemption")
 KUEUES: Final = Resource("kueue.openshift.io", "v1", "kueues", False, "Kueue")
+# Where upstream's installation keeps Kueue's own configuration.
+CONFIGURATION_NAMESPACE: Final = "kueue-system"
+CONFIGURATION_NAME: Final = "kueue-manager-config"
+CONFIGURATION_KEY: Final = "controller_manager_config.yaml"
 FINALIZER: Final = f"{GROUP}/resource-in-use"
 
 KUEUE: Final = (

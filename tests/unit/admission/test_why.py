@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpuaas.admission.configuration import Configuration
+from gpuaas.admission.configuration_file import read_configuration
 from gpuaas.admission.picture import Picture, engine_of, pods_of, state_of
 from gpuaas.admission.why import Answer, why, why_no_workload
 
@@ -329,3 +331,47 @@ STATES: list[tuple[str, Object]] = [
 @pytest.mark.parametrize(("state", "seen"), STATES)
 def test_one_word_for_the_state(state: str, seen: Object) -> None:
     assert state_of(seen) == state
+
+
+def configured(text: str) -> Configuration:
+    return read_configuration(f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n{text}").configuration
+
+
+def test_what_the_configuration_makes_of_requests_is_what_is_missing() -> None:
+    """A MIG slice counts as a part of a GPU, where the configuration says so."""
+    slices = workload("mine", 20, resource="nvidia.com/mig-1g.5gb")
+    rule = "{input: nvidia.com/mig-1g.5gb, strategy: Replace, outputs: {nvidia.com/gpu: '0.25'}}"
+    whole = picture(reserved("other", 4), reserved("third", 4, flavor="h200"), slices)
+    assert why(whole, slices, NOW).reason == "NoMatchingFlavor"  # nothing is known of the rule
+    whole.configuration = configured(f"resources: {{transformations: [{rule}]}}")
+    answer = why(whole, slices, NOW)
+    assert answer.reason == "ExceedsMaxQuota"
+    assert any("asked 5" in line for line in answer.evidence)
+
+
+def test_excluded_resources_are_not_missing() -> None:
+    mine = workload("mine", 3, resource="example.com/dongle")
+    whole = picture(mine, configuration=configured("resources: {excludeResourcePrefixes: [example.com/]}"))
+    assert why(whole, mine, NOW).reason == "BehindOthersInQueue"
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["as configured", "as the statuses show"])
+def test_who_used_less_lately_is_before_who_came_earlier(known: bool) -> None:
+    """Admission fair sharing: the order is by what LocalQueues have used, and so is the position."""
+    first, second = workload("early", 4, queue="greedy"), workload("late", 4, queue="modest")
+    second["metadata"]["creationTimestamp"] = "2026-11-15T12:30:00Z"
+    whole = picture(
+        reserved("other", 4), reserved("third", 4, flavor="h200"), first, second,
+        cluster={"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}},
+    )  # fmt: skip
+    used = {"greedy": "100", "modest": "1"}
+    for name, amount in used.items():
+        told = {"consumedResources": {"nvidia.com/gpu": amount}, "lastUpdate": AT}
+        queue = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
+        whole.local_queues.append({**queue, "status": {"fairSharing": {"admissionFairSharingStatus": told}}})
+    if known:
+        whole.configuration = configured("admissionFairSharing: {usageHalfLifeTime: 10m}")
+    engine = engine_of(whole)
+    waiting = [item.key for item in engine.forest.queues["cq"].pending.ordered()]
+    assert waiting == ["ns/job-late", "ns/job-early"]
+    assert any("position 2" in line for line in why(whole, first, NOW).evidence)
