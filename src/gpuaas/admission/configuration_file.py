@@ -54,6 +54,7 @@ _JOB_GATES = {
     "ValidateRayAndSparkJobUpdates": "checks_whoever_was_held",
     "WorkloadPriorityClassDefaulting": "default_class",
 }
+_ENGINE_GATES = ("PrioritizePreemptorWorkloads", "TASBalancedPlacement")
 _REASON_GATES = ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
 _ELSEWHERE = {
     "webhook": "webhooks are part of the server",
@@ -144,8 +145,8 @@ class _Reader:
             **{name: gates[gate] for gate, name in _JOB_GATES.items() if gate in gates},
         )
         ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
-        first = gates.get("PrioritizePreemptorWorkloads", False)
-        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, first)
+        first, balanced = (gates.get(gate, False) for gate in _ENGINE_GATES)
+        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, first, balanced)
         metrics = self._metrics(local_queues=gates.get("LocalQueueMetrics", True))
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})

@@ -21,6 +21,8 @@ class Config:
     """Admit nothing more while an admitted workload's pods are not all ready."""
     preemptors_first: bool = False
     """Whoever waits for its victims to leave goes before all others, whatever they ask for."""
+    balanced: bool = False
+    """Pods that prefer a level of a topology are spread over it evenly."""
 
 
 BOTH_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

@@ -54,6 +54,7 @@ class Engine(World):
 
     def _new_grounds(self) -> Grounds:
         names = self.config.fair_sharing
+        self.places.balanced = self.config.balanced
         return Grounds(
             self.forest.frs,
             self.flavors,

@@ -49,6 +49,7 @@ class Places:
         self._flavors = flavors
         self._usage: dict[str, defaultdict[tuple[str, ...], Amounts]] = {}
         self._trees: dict[str, PlaceTree] = {}
+        self.balanced = False
         self.moved = False
         """Flavors or topologies changed: what is held may be held elsewhere."""
 
@@ -236,6 +237,7 @@ class Places:
             spec = self._flavors[flavor]
             topology = self.topologies[spec.topology or ""]
             tree = PlaceTree(flavor, topology.name, topology.levels, spec.tolerations)
+            tree.balanced = self.balanced
             wanted = dict(spec.node_labels)
             nodes = [node for node in self.nodes.values() if node.usable and _offers(node, wanted, topology.levels)]
             tree.grow(nodes, self._used(HOSTS if tree.by_host else flavor))

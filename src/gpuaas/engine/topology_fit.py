@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpuaas.engine.constraints import Toleration, first_untolerated, term_holds
+from gpuaas.engine.topology_balance import Balance
 from gpuaas.engine.topology_tree import Amounts, Domain, Leaf, PlaceTree
 from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
@@ -85,16 +86,18 @@ class _Search:
         self._count = workers.count
         self._leaders = 0 if leader is None else 1
         self._excluded = Excluded()
+        self._inner: dict[int, int] = {}
         self._read_request(workers.request, workers.implied)
 
     def run(self, assumed: dict[tuple[str, ...], Amounts], empty: bool) -> tuple[Domains, Domains]:
         self._count_leaves(assumed, empty)
         for root in self._tree.domains[0].values():
             self._roll_up(root, 0)
-        level, chosen = self._find_level(self._level)
+        balanced = self._balanced() if self._tree.balanced else None
+        level, chosen = balanced or self._find_level(self._level)
         chosen = self._minimize(chosen, self._count, self._leaders, self._size, True)
         last = len(self._tree.levels) - 1
-        while level < min(last, self._slice_level):
+        while balanced is None and level < min(last, self._slice_level):
             below = self._sorted([child for domain in chosen for child in domain.children])
             chosen = self._minimize(below, self._count, self._leaders, self._size, True)
             level += 1
@@ -103,6 +106,22 @@ class _Search:
             chosen = [child for domain in chosen for child in self._hand_down(domain, size)]
             level += 1
         return self._assigned(chosen, False), self._assigned(chosen, True) if self._leaders else ()
+
+    def _balanced(self) -> tuple[int, list[Domain]] | None:
+        """Domains that take all slices evenly, with what each takes; only a preferred level is looked at that way."""
+        if self._required or self._loose:
+            return None
+        return Balance(
+            self._count // self._size, self._leaders, self._size, self._level, self._slice_level,
+            self._sorted, self._sorted_by_leader, self._roll_up_outermost,
+        ).find(self._tree.domains)  # fmt: skip
+
+    def _roll_up_outermost(self, domain: Domain, level: int) -> None:
+        """Without a look at slices within slices."""
+        inner = self._inner
+        self._inner = {}
+        self._roll_up(domain, level)
+        self._inner = inner
 
     # What was asked for
 
@@ -170,11 +189,11 @@ class _Search:
             leaf.clear()
             if self._infeasible(leaf, tolerations):
                 continue
+            if preferred and leaf.labels is not None:
+                leaf.affinity = sum(weight for weight, term in preferred if term_holds(term, leaf.labels))
             if within and leaf.values[: len(within)] != within:
                 excluded.count("topologyDomain")
                 continue
-            if preferred and leaf.labels is not None:
-                leaf.affinity = sum(weight for weight, term in preferred if term_holds(term, leaf.labels))
             free = leaf.free(empty)
             for resource, amount in assumed.get(identity, {}).items():
                 free[resource] = free.get(resource, 0) - amount

@@ -60,13 +60,15 @@ class Leaf(Domain):
 
 
 class PlaceTree:
-    __slots__ = ("by_host", "domains", "flavor", "leaves", "levels", "name", "tolerations")
+    __slots__ = ("balanced", "by_host", "domains", "flavor", "leaves", "levels", "name", "tolerations")
 
     def __init__(self, flavor: str, name: str, levels: tuple[str, ...], tolerations: tuple[Toleration, ...]) -> None:
         self.flavor = flavor
         self.name = name
         self.levels = levels
         self.tolerations = tolerations
+        self.balanced = False
+        """Whether preferred levels are filled evenly."""
         self.by_host = bool(levels) and levels[-1] == HOSTNAME
         self.leaves: dict[tuple[str, ...], Leaf] = {}
         """By what identifies them: the host alone, or the values of all levels."""
