@@ -12,6 +12,7 @@ import msgspec
 from gpuaas.apiserver import delete, read, write
 from gpuaas.apiserver.catalogue import Resource as Stored
 from gpuaas.apiserver.cluster import Cluster
+from gpuaas.apiserver.eviction import evict
 from gpuaas.apiserver.logs import LogOptions
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.security.identity import User
@@ -247,7 +248,7 @@ def _posted(op: Operation, body: Object) -> Awaitable[Outcome]:
         case "binding":
             return bind(op, body)
         case "eviction":
-            return delete.delete(op, body.get("deleteOptions"))
+            return evict(op, body.get("deleteOptions"))
         case other:
             raise BadRequest(f"{other} is not offered in process")
 

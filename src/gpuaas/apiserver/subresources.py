@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuaas.api.kinds import Object
-from gpuaas.apiserver import delete, read, write
+from gpuaas.apiserver import read, write
 from gpuaas.apiserver.bodies import check_kind, check_type, read_object, read_write
 from gpuaas.apiserver.codec import negotiate
+from gpuaas.apiserver.eviction import evict
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.logs import log
 from gpuaas.apiserver.objectmeta import metadata, place
@@ -79,7 +80,7 @@ def part(server: "Server", op: Operation, info: RequestInfo, request: Request) -
 
 def eviction(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:
     body = _created(op, request, "Eviction")
-    return _evicted(server, op, delete.delete(op, body.get("deleteOptions")), negotiate(request.header(b"accept")))
+    return _evicted(server, op, evict(op, body.get("deleteOptions")), negotiate(request.header(b"accept")))
 
 
 def _created(op: Operation, request: Request, kind: str) -> Object:
