@@ -105,7 +105,7 @@ class KueueCore(Controller):
         self.follow(self._cluster_queues, self._workloads_of_cluster_queue, by=standing)
         self.follow(self._classes, self._workloads_of_class)
         self.scheduler = Scheduler(
-            self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION)
+            self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION), deps.turn
         )
         self._finer = FinerReasons(self.engine, self._configured)
         self._unadmitted = Unadmitted(self._workloads, self._configured)

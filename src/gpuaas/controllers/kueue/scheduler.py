@@ -6,7 +6,7 @@ is told to the engine, which takes the decision back. `Waiting` is the moment fr
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -45,8 +45,18 @@ _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
 
 class Scheduler:
-    def __init__(self, client: Client, workloads: Informer, mirror: Mirror, clock: Clock, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        client: Client,
+        workloads: Informer,
+        mirror: Mirror,
+        clock: Clock,
+        recorder: Recorder,
+        turn: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`turn` waits until words may be written beside the server's requests; decisions never wait for it."""
         self._client = client
+        self._turn = turn
         self._workloads = workloads
         self._mirror = mirror
         self._clock = clock
@@ -297,10 +307,14 @@ class Scheduler:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
     async def _speak(self) -> None:
-        """Writes why workloads wait; what was decided meanwhile replaces what was not written yet. Admissions do not
-        queue behind words: only a few are on their way at a time."""
+        """Writes why workloads wait; what was decided meanwhile replaces what was not written yet. Neither admissions
+        nor requests queue behind words: only a few are on their way at a time, and they let others go first."""
         try:
-            while (key := next((key for key in self._unsaid if key not in self._saying), None)) is not None:
+            while self._next_unsaid() is not None:
+                if self._turn is not None:
+                    await self._turn()
+                if (key := self._next_unsaid()) is None:
+                    return
                 passed = self._unsaid[key]
                 self._saying.add(key)
                 said = False
@@ -312,6 +326,9 @@ class Scheduler:
                     del self._unsaid[key]
         finally:
             self._speakers -= 1
+
+    def _next_unsaid(self) -> str | None:
+        return next((key for key in self._unsaid if key not in self._saying), None)
 
     def _rest(self, key: str, said: bool) -> None:
         """Nobody reads faster than this; where the numbers change all the time, the newest are written now and then."""
