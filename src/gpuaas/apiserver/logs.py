@@ -55,7 +55,16 @@ def log(server: "Server", op: Operation, info: RequestInfo, request: Request) ->
         if not pod["spec"].get("nodeName"):
             return Response(204, b"", b"")
         raise BadRequest(f'container "{container}" in pod "{op.name}" is waiting to start: {reason}')
+    if options.previous and not _ended_before(pod, container):
+        raise BadRequest(f'previous terminated container "{container}" in pod "{op.name}" not found')
     return Stream(lambda writer: _pump(writer, source.read(pod, options)), TEXT)
+
+
+def _ended_before(pod: Any, container: str) -> bool:
+    """Whether it ran once before, so that there can be a log of that."""
+    status = pod.get("status") or {}
+    known = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    return any(each["name"] == container and (each.get("lastState") or {}).get("terminated") for each in known)
 
 
 def _pump(writer: StreamWriter, pieces: AsyncIterator[bytes]) -> Callable[[], None]:

@@ -59,9 +59,11 @@ def find(op: Operation) -> Handler | None:
 
 def connect(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
     op.latest()
+    refused = f"{op.subresource} is not offered by this server"
+    if op.kind.kind != "Pod":
+        raise NotImplementedHere(f"{refused}: nothing listens behind {op.kind.kind} {op.name}")
     raise NotImplementedHere(
-        f"{op.subresource} is not offered by this server: pods here have no container to connect to; "
-        f"'kubectl logs {op.name}' shows what the pod wrote"
+        f"{refused}: pods here have no container to connect to; 'kubectl logs {op.name}' shows what the pod wrote"
     )
 
 

@@ -140,3 +140,28 @@ def test_any_revision_means_the_whole_list(api: Api) -> None:
     answer = api.send("GET", MAPS, limit=1, resourceVersion="0").body
     assert len(answer["items"]) > 1
     assert "continue" not in answer["metadata"]
+
+
+def test_a_log_of_before_is_there_only_where_there_was_a_before(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api.parts.cluster, "logs", object())
+    pod = {"metadata": {"name": "once"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n"}}
+    assert api.send("POST", PODS, pod).status == 201
+    status = {"status": {"phase": "Running", "containerStatuses": [{"name": "c", "ready": True}]}}
+    assert api.send("PATCH", f"{PODS}/once/status", status, MERGE).status == 200
+    answer = api.send("GET", f"{PODS}/once/log", previous="true")
+    assert (answer.status, answer.message) == (400, 'previous terminated container "c" in pod "once" not found')
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        (f"{PODS}/p/exec", "exec is not offered by this server: pods here have no container to connect to"),
+        ("/api/v1/namespaces/default/services/kubernetes/proxy", "nothing listens behind Service kubernetes"),
+    ],
+)
+def test_who_wants_to_connect_is_told_why_not(api: Api, path: str, says: str) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    api.send("POST", PODS, pod)
+    answer = api.send("GET", path)
+    assert answer.status == 501
+    assert says in answer.message
