@@ -210,9 +210,9 @@ class JobController(Controller):
             return None
         finish = kind.finished(job)
         if finish is not None:
-            if workload is not None:
-                await self.workloads.finish(workload, "Succeeded" if finish.success else "Failed", finish.message)
-                self._tell_finished(job, workload)
+            for each in self._all_of(job, workload):
+                await self.workloads.finish(each, "Succeeded" if finish.success else "Failed", finish.message)
+                self._tell_finished(job, each)
             await self.over(job)
             return None
         if workload is None:
@@ -268,6 +268,12 @@ class JobController(Controller):
             self._tell_checks(job, workload)
         await self.sync_queue(job, workload)
         return None
+
+    def _all_of(self, job: Object, workload: Object | None) -> list[Object]:
+        """The workloads that are over with the job: of an elastic one also the slice it ran on while it waited to grow."""
+        if self._is_elastic(job) and not prebuilt_of(job):
+            return self._matching.slices.live(job)
+        return [] if workload is None else [workload]
 
     def _is_elastic(self, job: Object) -> bool:
         return self.integration.elastic and is_elastic(job)

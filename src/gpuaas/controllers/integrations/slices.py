@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gpuaas.admission.integrations import keys, outcome, slices
+from gpuaas.admission.life import conditions_of
+from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.integrations.workloads import BY_JOB, Later, job_key, patch_to
 from gpuaas.runtime.informer import Informer
-from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, is_deleting
+from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, is_deleting, key_of
 
 if TYPE_CHECKING:
     from gpuaas.controllers.integrations.controller import JobController
+
+
+_GRACE = 5.0  # seconds
 
 
 def slice_of(pod: Mapping[str, Any]) -> str:
@@ -49,7 +54,10 @@ class Slices:
         await self._tidy(job)
         chain = slices.chain_of(self.live(job))
         for workload, reason, words in chain.over:
-            await self._workloads.finish(workload, reason, words)
+            if reason == outcome.REPLACED and self._is_new(chain.holder):
+                self._controller.queue.add_after(key_of(job), _GRACE)
+            else:
+                await self._workloads.finish(workload, reason, words)
         current, wanted = chain.current, slices.sizes_of(pod_sets)
         if current is None:
             return None, chain.holder
@@ -61,6 +69,13 @@ class Slices:
         if outcome.is_reserved(current) and not slices.only_shrinks(sizes, wanted):
             return None, chain.holder
         return await self._workloads.change(current, slices.resized(current, wanted)), chain.holder
+
+    def _is_new(self, holder: Object | None) -> bool:
+        """Whether it was admitted just now: then whoever admitted it is about to finish the one it replaces."""
+        reserved = conditions_of(holder).get("QuotaReserved") if holder is not None else None
+        if reserved is None:
+            return False
+        return self._controller.clock.now() - parse_rfc3339(reserved["lastTransitionTime"]) < _GRACE
 
     async def _tidy(self, job: Object) -> None:
         """Finished ones may be deleted; those of a job that had the name before are nobody's."""

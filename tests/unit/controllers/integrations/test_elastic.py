@@ -9,7 +9,7 @@ from gpuaas.admission.integrations.ray import CLUSTERS, RAY_JOBS
 from gpuaas.client.kueue import CLUSTER_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, PODS
-from gpuaas.testing.house import House, condition, is_suspended, job, template, with_label, with_note
+from gpuaas.testing.house import House, condition, end_pods, is_suspended, job, template, with_label, with_note
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 SLICE = "kueue.x-k8s.io/workload-slice-name"
@@ -297,3 +297,17 @@ def test_a_ray_job_follows_the_size_its_autoscaler_gives_its_cluster(house: Hous
     assert notes["kueue.x-k8s.io/raycluster-podset-replica-sizes"] == (
         '[{"name":"head","count":1},{"name":"w","count":2},{"name":"submitter","count":1}]'
     )
+
+
+def test_a_job_that_ends_while_it_waits_to_grow_gives_everything_back(house: House) -> None:
+    team = house.team(gpus=2)
+    house.create(JOBS, elastic(team, "short", 1, backoffLimit=0))
+    house.until(lambda: free_pods(house, team) == 1)
+    scale(house, team, "short", 3)
+    house.until(lambda: len(slices(house, team)) == 2)
+    house.settled()
+    end_pods(house, team, "Failed")
+    house.until(lambda: slices(house, team) == [])
+    names = [each["metadata"]["name"] for each in house.all(WORKLOADS, team)]
+    assert [finish_of(house, team, name)[0] for name in names] == ["Failed", "Failed"]
+    house.until(lambda: used(house, team) == "0")
