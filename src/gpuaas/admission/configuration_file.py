@@ -285,7 +285,9 @@ class _Reader:
 
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
-        honoured = {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy"}
+        # Pods of jobs that grow keep their places either way.
+        honoured = {"ElasticJobsViaWorkloadSlicesWithTAS"}
+        honoured |= {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy"}
         honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES, *_ENGINE_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)
