@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -11,7 +10,11 @@ from pathlib import Path
 
 import click
 
+from gpuaas.assembly.home import Home
 from gpuaas.cli.stories import STORIES, StepFailed, tell
+from gpuaas.cli.up import wait_ready
+
+_PATIENCE = 10.0
 
 
 @click.command()
@@ -21,31 +24,37 @@ def demo(name: str) -> None:
     started = time.monotonic()
     folder = _examples() / name
     with tempfile.TemporaryDirectory(prefix="gpuaas-demo-") as home:
-        environment = {**os.environ, "GPUAAS_HOME": home}
-        environment.pop("KUBECONFIG", None)
-        up = [sys.executable, "-m", "gpuaas", "up", "-d", "--fleet", str(folder / "fleet.yaml")]
-        done = subprocess.run(up, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise click.ClickException(f"the control plane did not start: {done.stderr.strip()[-1000:]}")
+        server = _server(Path(home), folder / "fleet.yaml")
         try:
+            if wait_ready(Home(Path(home)), server) is None:
+                words = (Path(home) / "log").read_text(errors="replace").strip()
+                raise click.ClickException(f"the control plane did not start: {words[-1000:]}")
             steps = asyncio.run(_tell(Path(home) / "kubeconfig", folder, name))
         except StepFailed as failure:
             raise click.ClickException(f"demo {name} failed: {failure}") from None
         finally:
-            _take_down(Path(home), environment)
+            _take_down(server)
     click.echo(
         f"demo {name}: all {steps} steps happened, in {time.monotonic() - started:.1f} s; nothing is left behind"
     )
 
 
-def _take_down(home: Path, environment: dict[str, str]) -> None:
-    """Politely; and for good if it does not answer: a demo leaves nothing behind."""
-    from gpuaas.assembly.home import Home
+def _server(home: Path, fleet: Path) -> "subprocess.Popen[bytes]":
+    """A control plane of the demo's own, which Ctrl-C does not reach: the demo ends it, whatever happens."""
+    environment = {**os.environ, "GPUAAS_HOME": str(home), "GPUAAS_DETACHED": "1"}
+    with (home / "log").open("wb") as log:
+        up = [sys.executable, "-m", "gpuaas", "up", "--fleet", str(fleet)]
+        return subprocess.Popen(up, env=environment, stdout=log, stderr=log, start_new_session=True)
 
-    running = Home(home).running()
-    done = subprocess.run([sys.executable, "-m", "gpuaas", "down"], env=environment, capture_output=True, check=False)
-    if done.returncode and running is not None:
-        os.kill(running.pid, signal.SIGKILL)
+
+def _take_down(server: "subprocess.Popen[bytes]") -> None:
+    """Politely; and for good if it does not answer: a demo leaves nothing behind."""
+    server.terminate()
+    try:
+        server.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
 
 
 async def _tell(kubeconfig: Path, folder: Path, name: str) -> int:

@@ -176,6 +176,17 @@ def logs(target: Target, job: str, follow: bool, tail: int | None) -> None:
     target.work(lambda client, namespace: show_logs(client, namespace, job, follow=follow, tail=tail))
 
 
+async def _begun(client: "HttpClient", namespace: str, pod: str) -> None:
+    """Waits until the pod has something to say, or will never have."""
+    from gpuaas.client.resources import PODS
+
+    while True:
+        found = await client.get(PODS, pod, namespace)
+        if (found.get("status") or {}).get("phase", "Pending") != "Pending":
+            return
+        await asyncio.sleep(_AGAIN)
+
+
 async def show_logs(
     client: "HttpClient",
     namespace: str,
@@ -209,6 +220,8 @@ async def show_logs(
     async def one(pod: str) -> None:
         prefix = f"[{pod}] " if len(mine) > 1 else ""
         pending = ""
+        if follow:
+            await _begun(client, namespace, pod)
         async for piece in client.log(pod, namespace, follow=follow, tail_lines=tail):
             heard()
             *lines, pending = (pending + piece.decode(errors="replace")).split("\n")

@@ -235,7 +235,7 @@ def _detach(home: Home, started: Started) -> None:
             start_new_session=True,
             env={**os.environ, "GPUAAS_HOME": str(home.path), "GPUAAS_DETACHED": "1"},
         )
-    running = _wait_ready(home, process)
+    running = wait_ready(home, process)
     if running is None:
         said = home.log.read_bytes()[start:].decode(errors="replace").strip()
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
@@ -260,7 +260,7 @@ def _room(home: Home) -> str:
     return f"the disk of {home.path} has {free / 1e6:.1f} MB left" + (", which is too little" if free < 1e6 else "")
 
 
-def _wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
+def wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
     deadline = time.monotonic() + _START_LIMIT
     while time.monotonic() < deadline:
         running = home.running()
