@@ -10,10 +10,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from tests.real import cluster, differential, nodes, parts, plane, queues, sides
 from tests.real.judge import LIST, Judge, load, page, render
+
+QUEUES = {"queues": queues.FOLDER, "configured": queues.CONFIGURED}
+Start = Callable[[str], AbstractContextManager[sides.Side]]
 
 
 def main() -> int:
@@ -57,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="run the same cases against two servers and show what differs")
     diff.add_argument("--only", default="", metavar="PATTERNS", help="only cases whose name matches (a,b*c)")
     diff.add_argument("--kubectl", default=parts.KUBERNETES, metavar="VERSION", help="default: %(default)s")
-    diff.add_argument("--kind", choices=["kubectl", "wire", "both", "queues"], default="both")
+    diff.add_argument("--kind", choices=["kubectl", "wire", "both", *QUEUES], default="both")
     diff.add_argument("--self-test", action="store_true", help="two real servers, which must not differ at all")
     diff.add_argument("--real", type=Path, metavar="KUBECONFIG", help="use a running real server")
     diff.add_argument("--ours", type=Path, metavar="KUBECONFIG", help="use a running server of ours")
@@ -126,14 +130,12 @@ def _env(arguments: argparse.Namespace) -> int:
 
 def _diff(arguments: argparse.Namespace) -> int:
     with contextlib.ExitStack() as stack:
-        starts = (
-            (queues.real_side, queues.our_side) if arguments.kind == "queues" else (sides.real_side, sides.our_side)
-        )
+        starts = _starts(arguments.kind)
         other = starts[0] if arguments.self_test else starts[1]
         left = stack.enter_context(_side("real", arguments.real, starts[0], arguments.kind))
         right = stack.enter_context(_side("ours", arguments.ours, other, arguments.kind))
         homes = Path(stack.enter_context(differential.temporary_homes()))
-        listed = queues.DIFFERENCES if arguments.kind == "queues" else LIST
+        listed = queues.DIFFERENCES if arguments.kind in QUEUES else LIST
         judge = Judge([] if arguments.self_test else load(listed))
         cases = _cases(arguments, homes)
         for found in differential.compare(cases, (left, right), judge, together=arguments.together):
@@ -149,8 +151,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _cases(arguments: argparse.Namespace, homes: Path) -> list[tuple[str, differential.Run]]:
     kubectl = parts.binary("kubectl", arguments.kubectl)
-    if arguments.kind == "queues":
-        return [*differential.kubectl_cases(kubectl, homes, arguments.only, known=queues.load())]
+    if arguments.kind in QUEUES:
+        return [*differential.kubectl_cases(kubectl, homes, arguments.only, known=queues.load(QUEUES[arguments.kind]))]
     cases: list[tuple[str, differential.Run]] = []
     if arguments.kind != "wire":
         cases += differential.kubectl_cases(kubectl, homes, arguments.only)
@@ -159,10 +161,15 @@ def _cases(arguments: argparse.Namespace, homes: Path) -> list[tuple[str, differ
     return cases
 
 
-def _side(
-    name: str, kubeconfig: Path | None, start: Callable[[str], AbstractContextManager[sides.Side]], kind: str
-) -> AbstractContextManager[sides.Side]:
-    running = sides.Side(name, kubeconfig, queues=kind == "queues") if kubeconfig else None
+def _starts(kind: str) -> tuple[Start, Start]:
+    if kind not in QUEUES:
+        return sides.real_side, sides.our_side
+    told = queues.settings() if kind == "configured" else None
+    return partial(queues.real_side, told=told), partial(queues.our_side, told=told)
+
+
+def _side(name: str, kubeconfig: Path | None, start: Start, kind: str) -> AbstractContextManager[sides.Side]:
+    running = sides.Side(name, kubeconfig, queues=kind in QUEUES) if kubeconfig else None
     return contextlib.nullcontext(running) if running else start(name)
 
 

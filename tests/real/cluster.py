@@ -7,7 +7,7 @@ part of it. Nodes come from a fleet file and may be added later; `notebooks` sta
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,17 @@ import yaml
 from tests.real.kueue import apply, established, start_kueue
 from tests.real.nodes import start_kubelets
 from tests.real.notebooks import Notebooks, definition
-from tests.real.parts import manifests
+from tests.real.parts import manifests, module_folder
 from tests.real.plane import RealControlPlane, free_port
 from tests.real.sides import Side
+
+# Kinds that Kueue holds although nobody acts on them here: the modules it is made with, and where they keep definitions.
+DEFINED = (
+    ("sigs.k8s.io/jobset", "v0.12.0", "config/components/crd/bases/*.yaml"),
+    ("github.com/kubeflow/trainer/v2", "v2.2.1", "manifests/base/crds/trainer.*.yaml"),
+    ("github.com/kubeflow/training-operator", "v1.9.3", "manifests/base/crds/kubeflow.org_[!m]*.yaml"),
+    ("github.com/kubeflow/mpi-operator", "v0.8.2", "manifests/base/kubeflow.org_mpijobs.yaml"),
+)
 
 
 @dataclass(frozen=True)
@@ -46,16 +54,13 @@ def furnish(plane: RealControlPlane, side: Side, settings: dict[str, Any] | None
     """Everything that runs beside the control plane."""
     start_kubelets(plane)
     _start_kuberay(plane, side)
-    apply(side, definition())
+    _define(plane, side, [*_others(), definition()])
     start_kueue(plane, side, settings)
 
 
 def _start_kuberay(plane: RealControlPlane, side: Side) -> None:
-    found = [yaml.safe_load(file.read_text()) for file in sorted(_definitions().glob("*.yaml"))]
-    for each in found:
-        apply(side, each)
-    for each in found:
-        established(plane, each)
+    folder = manifests("kuberay-operator") / "config" / "crd" / "bases"
+    _define(plane, side, [_document(file) for file in sorted(folder.glob("*.yaml"))])
     plane.spawn(
         "kuberay-operator",
         "--enable-leader-election=false",
@@ -65,5 +70,20 @@ def _start_kuberay(plane: RealControlPlane, side: Side) -> None:
     )
 
 
-def _definitions() -> Path:
-    return manifests("kuberay-operator") / "config" / "crd" / "bases"
+def _others() -> Iterator[dict[str, Any]]:
+    for module, version, *files in DEFINED:
+        folder = module_folder(module, version)
+        for pattern in files:
+            yield from (_document(file) for file in sorted(folder.glob(pattern)))
+
+
+def _define(plane: RealControlPlane, side: Side, definitions: Sequence[dict[str, Any]]) -> None:
+    for each in definitions:
+        apply(side, each)
+    for each in definitions:
+        established(plane, each)
+
+
+def _document(file: Path) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(file.read_text())
+    return document

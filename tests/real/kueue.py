@@ -18,11 +18,30 @@ from tests.real.parts import PartMissing, manifests
 from tests.real.plane import RealControlPlane, free_port
 from tests.real.sides import Side
 
-FRAMEWORKS = ("batch/job", "pod", "deployment", "statefulset", "ray.io/raycluster", "ray.io/rayjob")
+FRAMEWORKS = (
+    "batch/job",
+    "pod",
+    "deployment",
+    "statefulset",
+    "ray.io/raycluster",
+    "ray.io/rayjob",
+    "jobset.x-k8s.io/jobset",
+    "trainer.kubeflow.org/trainjob",
+    *(f"kubeflow.org/{kind}" for kind in ("pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob", "mpijob")),
+)
 NAMESPACE = "kueue-system"
 # Their stored version differs from the one people may still use, and the manager converts.
 CONVERTED = ("localqueues", "clusterqueues", "cohorts", "workloads", "multikueueclusters")
-HOOKED_GROUPS = ("", "apps", "batch", "ray.io", "kueue.x-k8s.io")
+HOOKED_GROUPS = (
+    "",
+    "apps",
+    "batch",
+    "ray.io",
+    "kueue.x-k8s.io",
+    "jobset.x-k8s.io",
+    "kubeflow.org",
+    "trainer.kubeflow.org",
+)
 # The manager looks for the certificate of its metrics here and nowhere else.
 METRICS_CERTIFICATES = Path("/etc/kueue/metrics/certs")
 SPARED_NAMESPACES = ("kube-system", NAMESPACE)

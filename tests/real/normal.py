@@ -41,7 +41,7 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=time since queued was )\d+s|(?<=time since reservation was )\d+s", "<age>"),
         # A workload is named after its job's kind, name and uid.
         (
-            r"\b((?:job|pod|deployment|statefulset|raycluster|rayjob|notebook)-[a-z0-9.-]+)-[0-9a-f]{5}\b",
+            r"\b((?:[a-z]*job|pod|deployment|jobset|statefulset|raycluster|notebook)-[a-z0-9.-]+)-[0-9a-f]{5}\b",
             r"\1-<workload>",
         ),
         (r"(LIVE|MERGED)-\d+", r"\1-<n>"),

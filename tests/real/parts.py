@@ -74,6 +74,7 @@ PARTS: tuple[Part, ...] = (
     Part("kubectl", OLDEST_KUBECTL, "k8s.io/kubernetes/cmd/kubectl", from_our_module),
     Part("kwok", KWOK, "./cmd/kwok", inside_its_module, "sigs.k8s.io/kwok"),
     Part("kueue", KUEUE, "./cmd/kueue", inside_its_module, "sigs.k8s.io/kueue"),
+    Part("kueuectl", KUEUE, "./cmd/kueuectl", inside_its_module, "sigs.k8s.io/kueue"),
     Part("kuberay-operator", KUBERAY, ".", inside_its_module, "github.com/ray-project/kuberay/ray-operator"),
 )
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.real.normal import Normaliser
+from tests.real.parts import KUEUE, cache
 from tests.real.sides import Side
 
 FOLDER = Path(__file__).parent / "scripts"
@@ -114,7 +115,7 @@ class _Runner:
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(self.side.kubeconfig_for(self.case.name))
         self.environment = {
-            "PATH": f"{self.kubectl.parent}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join((str(self.kubectl.parent), str(cache() / KUEUE), os.environ["PATH"])),
             "HOME": str(self.home),
             "KUBECONFIG": str(kubeconfig),
             "NS": self.case.name,

@@ -33,6 +33,7 @@ TIMEOUT_SECONDS = 30.0
 SETTLE_SECONDS = 15.0
 # As the real side has none: a pod stays where the scheduler leaves it.
 NO_NODES = "clusters: [{name: local, nodes: []}]\n"
+CONFIGURATION = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 QUIET_SECONDS = 0.4
 QUEUES_QUIET_SECONDS = 1.6  # Kueue looks again at what did not fit a second after something has changed
 WORKLOADS = (
@@ -52,6 +53,10 @@ QUEUES = (
     ("apis/kueue.x-k8s.io/v1beta2", "workloads"),
     ("apis/kueue.x-k8s.io/v1beta2", "localqueues"),
     ("apis/ray.io/v1", "rayclusters"),
+    ("apis/ray.io/v1", "rayjobs"),
+    ("apis/jobset.x-k8s.io/v1alpha2", "jobsets"),
+    ("apis/kubeflow.org/v1", "pytorchjobs"),
+    ("apis/trainer.kubeflow.org/v1alpha1", "trainjobs"),
 )
 QUEUES_EVERYWHERE = ("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", "/apis/kueue.x-k8s.io/v1beta2/resourceflavors")
 
@@ -143,10 +148,10 @@ class Side:
     def settle(self, namespace: str) -> None:
         """Until the controllers have nothing left to do here: no workload has changed for a while."""
         seen, since = self._revisions(namespace), time.monotonic()
-        quiet = QUEUES_QUIET_SECONDS if self.queues else QUIET_SECONDS
+        quiet, pause = (QUEUES_QUIET_SECONDS, 0.2) if self.queues else (QUIET_SECONDS, 0.05)
         deadline = since + SETTLE_SECONDS
         while time.monotonic() - since < quiet and time.monotonic() < deadline:
-            time.sleep(0.05)
+            time.sleep(pause)
             if (now := self._revisions(namespace)) != seen:
                 seen, since = now, time.monotonic()
 
@@ -193,16 +198,21 @@ def real_side(name: str = "real") -> Iterator[Side]:
 
 
 @contextlib.contextmanager
-def our_side(name: str = "ours", fleet: str = NO_NODES, *, queues: bool = False) -> Iterator[Side]:
-    """Our own control plane, started by the command people use, in a home of its own."""
+def our_side(
+    name: str = "ours", fleet: str = NO_NODES, *, queues: bool = False, told: dict[str, Any] | None = None
+) -> Iterator[Side]:
+    """Our own control plane, started by the command people use, in a home of its own; `told` is Kueue's configuration."""
     gpuaas = Path(sys.executable).parent / "gpuaas"
     with tempfile.TemporaryDirectory(prefix="gpuaas-home-") as home:
         environment = os.environ | {"GPUAAS_HOME": home}
         file = Path(home) / "nodes.yaml"
         file.write_text(fleet)
-        subprocess.run(
-            [gpuaas, "up", "-d", "--fleet", file], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60
-        )
+        command = [gpuaas, "up", "-d", "--fleet", file]
+        if told:
+            configuration = Path(home) / "told.yaml"
+            configuration.write_text(yaml.safe_dump(CONFIGURATION | told))
+            command += ["--kueue-config", configuration]
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
         try:
             side = Side(name, Path(home) / "kubeconfig", queues=queues)
             try:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE = 60.0  # a step takes milliseconds, or a while on a busy machine
-TOGETHER = 4
+TOGETHER = 6
 
 
 @pytest.fixture(scope="module")
@@ -233,10 +233,23 @@ def test_our_queues_answer_as_upstreams_do(
     both: tuple[sides.Side, sides.Side], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """All cases, several at a time: most of the time goes into waiting until nothing moves any more."""
+    judge = compared(both, queues.FOLDER, tmp_path_factory.mktemp("homes"))
+    assert [entry.step for entry in judge.stale] == []
+
+
+def test_our_queues_do_what_they_are_told_as_upstreams_do(
+    real_parts: None, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Fair sharing, waiting for pods, how long things are kept: the same configuration on both sides."""
+    told = queues.settings()
+    with queues.real_side(told=told) as real, queues.our_side(told=told) as ours:
+        compared((real, ours), queues.CONFIGURED, tmp_path_factory.mktemp("homes"))
+
+
+def compared(both: tuple[sides.Side, sides.Side], folder: Path, homes: Path) -> Judge:
     judge = Judge(load(queues.DIFFERENCES))
-    homes = tmp_path_factory.mktemp("homes")
-    cases = differential.kubectl_cases(parts.binary("kubectl"), homes, "", known=queues.load())
+    cases = differential.kubectl_cases(parts.binary("kubectl"), homes, "", known=queues.load(folder))
     found = [each for case in differential.compare(cases, both, judge, together=TOGETHER) for each in case]
     if found:
         pytest.fail("\n\n".join(render(difference) for difference in found), pytrace=False)
-    assert [entry.step for entry in judge.stale] == []
+    return judge
