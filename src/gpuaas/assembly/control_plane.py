@@ -60,6 +60,7 @@ class ControlPlane:
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
         self._crews: list[Controllers] = []
+        self.broken = asyncio.Event()  # the controllers did not start: an API that nobody stands behind
 
     async def __aenter__(self) -> Self:
         try:
@@ -109,7 +110,7 @@ class ControlPlane:
         self._stack.push_async_callback(self._listener.stop)
         self.home.remember_port(self._listener.port)
         starting = asyncio.create_task(self._run_crew(), name="crew")
-        starting.add_done_callback(_say_if_failed)
+        starting.add_done_callback(self._crew_started)
         self._stack.push_async_callback(self._dismiss, starting)
         if self.settings.fleet is not None:
             await starting  # who asks for nodes finds them
@@ -176,6 +177,11 @@ class ControlPlane:
         allocator.configure()
         allocator.trim()
 
+    def _crew_started(self, done: "asyncio.Task[None]") -> None:
+        if not done.cancelled() and done.exception() is not None:
+            _log.error("the controllers did not start", exc_info=done.exception())
+            self.broken.set()
+
     async def _dismiss(self, starting: "asyncio.Task[None]") -> None:
         await _cancelled(starting)
         for controllers in reversed(self._crews):
@@ -213,23 +219,23 @@ class ControlPlane:
             allocator.trim()
 
 
-def _say_if_failed(done: asyncio.Task[None]) -> None:
-    if not done.cancelled() and done.exception() is not None:
-        _log.error("the controllers did not start", exc_info=done.exception())
-
-
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 async def serve(home: Home, settings: Settings, ready: Callable[[ControlPlane], None]) -> None:
-    """Runs until SIGINT or SIGTERM."""
+    """Runs until SIGINT or SIGTERM; ends with words where the controllers could not be started."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with ControlPlane(home, settings) as plane:
         ready(plane)
-        await stop.wait()
+        ends = {asyncio.ensure_future(each.wait()) for each in (stop, plane.broken)}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         plane.server.ready = False
+        for each in ends:
+            each.cancel()
+        if plane.broken.is_set():
+            raise Unusable("the controllers did not start (see above); nothing would have happened to any job")

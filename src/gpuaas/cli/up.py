@@ -1,5 +1,6 @@
 """`gpuaas up`, `down` and `status`: the life of the control plane on this machine."""
 
+import contextlib
 import json
 import os
 import signal
@@ -192,6 +193,7 @@ def _foreground(home: Home, started: Started) -> None:
     from gpuaas.store import StoreError
 
     configure()
+    _allow_connections()
     fleet = _kept_fleet(home)
     kueue = _kueue_config(home)
     settings = Settings(
@@ -221,6 +223,15 @@ def _foreground(home: Home, started: Started) -> None:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"the home {home.path} cannot be used: {error}") from None
+
+
+def _allow_connections() -> None:
+    """As many files as this process may open: connections are files."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _detach(home: Home, started: Started) -> None:
