@@ -23,6 +23,12 @@ _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
 
 
+class WrongFile(click.ClickException):
+    """An option names a file that is none, or no good: as wrong as a wrong option, but how to write it is not the question."""
+
+    exit_code = 2
+
+
 @click.command()
 @click.option("-d", "--detach", is_flag=True, help="Return when it is ready; it goes on in the background.")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: the last one if free, else any.")
@@ -97,7 +103,7 @@ def _chosen_fleet(home: Home, fleet: str | None) -> tuple[str, ...]:
             text = fleet_text(fleet)
             read_fleet(text)
         except FleetError as error:
-            raise click.ClickException(f"--fleet {fleet}: {error}") from None
+            raise WrongFile(f"--fleet {fleet}: {error}") from None
         home.make()
         home.keep(home.fleet.name, text)
     kept = _kept_fleet(home)
@@ -116,9 +122,9 @@ def _choose_kueue_config(home: Home, chosen: str | None) -> None:
         text = Path(chosen).read_text()
         read_configuration(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"--kueue-config {chosen} cannot be read: {error}") from None
+        raise WrongFile(f"--kueue-config {chosen} cannot be read: {error}") from None
     except ConfigurationError as error:
-        raise click.ClickException(f"--kueue-config {chosen}: {error}") from None
+        raise WrongFile(f"--kueue-config {chosen}: {error}") from None
     home.make()
     home.keep(home.kueue.name, text)
 
