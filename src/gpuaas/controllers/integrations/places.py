@@ -9,7 +9,7 @@ from gpuaas.admission.integrations.jobs import is_elastic
 from gpuaas.admission.integrations.places import layout, ungated
 from gpuaas.admission.integrations.pods import has_gate
 from gpuaas.admission.integrations.slices import slice_name
-from gpuaas.admission.placement import unhealthy_of
+from gpuaas.admission.placement import is_placed_pod, unhealthy_of
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
@@ -66,8 +66,9 @@ class PlacesController(Controller):
         return None
 
     def _workload_of(self, pod: Mapping[str, Any]) -> Iterable[Key]:
+        """Also of pods that have their place: when one leaves, another may have it."""
         name = annotations_of(pod).get(keys.WORKLOAD)
-        if not name or not has_gate(pod, keys.TOPOLOGY_GATE):
+        if not name or not (has_gate(pod, keys.TOPOLOGY_GATE) or is_placed_pod(pod)):
             return
         job = job_of(pod, self._workloads) if slice_of(pod) else None
         holder = holder_of(job, self._workloads) if job is not None else None

@@ -6,10 +6,14 @@ import pytest
 
 from gpuaas.admission.integrations.places import layout
 from gpuaas.admission.status import topology_assignment
-from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES
+from gpuaas.base.clock import VirtualClock
+from gpuaas.client.kueue import CLUSTER_QUEUES, KUEUE, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, NODES, PODS
+from gpuaas.controllers.integrations.places import PlacesController
+from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.house import House, job, with_note
+from gpuaas.testing.time import scenario, stage
 
 RANK = "rank"
 HOST = "kubernetes.io/hostname"
@@ -121,3 +125,29 @@ def test_pods_of_a_job_that_grows_stay_on_their_nodes_and_new_ones_get_others(ho
     house.until(lambda: sorted(bound(house, team)) == [f"{team}-node-{number}" for number in (1, 2, 3)])
     still = house.get(PODS, team, first["metadata"]["name"])
     assert still["spec"]["nodeSelector"]["kubernetes.io/hostname"] == f"{team}-node-1"
+
+
+@scenario
+async def test_a_place_is_free_when_the_pod_that_had_it_is_gone_not_before() -> None:
+    async with stage(PlacesController, cluster=FakeCluster(VirtualClock(), resources=(*BUILT_IN, *KUEUE))) as world:
+        placed = {"name": "main", "count": 1, "topologyAssignment": topology_assignment([HOST], ((("a",), 1),))}
+        conditions = [{"type": kind, "status": "True"} for kind in ("QuotaReserved", "Admitted")]
+        status = {"admission": {"clusterQueue": "q", "podSetAssignments": [placed]}, "conditions": conditions}
+        spec = {"podSets": [{"name": "main", "count": 1}]}
+        world.cluster.put(WORKLOADS, {"metadata": {"name": "w", "namespace": "team"}, "spec": spec, "status": status})
+        labels = {"kueue.x-k8s.io/podset": "main"}
+        notes = {"kueue.x-k8s.io/workload": "w", "kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+        meta = {"namespace": "team", "labels": labels, "annotations": notes}
+        old = {"nodeName": "a", "nodeSelector": {HOST: "a"}, "containers": []}
+        world.cluster.put(PODS, {"metadata": {**meta, "name": "old", "finalizers": ["x/y"]}, "spec": old})
+        gated = {"schedulingGates": [{"name": "kueue.x-k8s.io/topology"}], "containers": []}
+        world.cluster.remove(PODS, "old", "team")
+        world.cluster.put(PODS, {"metadata": {**meta, "name": "new"}, "spec": gated})
+        await world.settle()
+        assert world.cluster.read(PODS, "new", "team")["spec"].get("schedulingGates")
+        leaving = world.cluster.read(PODS, "old", "team")
+        await world.cluster.patch(PODS, "old", {"metadata": {"finalizers": None}}, "team")
+        if world.cluster.exists(PODS, "old", "team"):
+            await world.cluster.delete(PODS, "old", "team", grace=0, uid=leaving["metadata"]["uid"])
+        await world.settle()
+        assert world.cluster.read(PODS, "new", "team")["spec"]["nodeSelector"] == {HOST: "a"}
