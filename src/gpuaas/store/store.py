@@ -51,9 +51,9 @@ class Store:
         *,
         clock: Clock,
         fsync: bool = True,
-        decoded_bytes: int = 8 << 20,
+        decoded_bytes: int = 4 << 20,
         window_events: int = 10_000,
-        window_bytes: int = 16 << 20,
+        window_bytes: int = 8 << 20,
     ) -> "Store":
         """Open or make the store at `path`; raises StoreError in words.
 

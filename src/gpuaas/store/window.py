@@ -31,7 +31,7 @@ class Window:
             self._bytes += _weight(event)
         while self._bytes > self._limit_bytes or len(self._events) - self._first > self._limit_events:
             self._forget_oldest()
-        if self._first > self._limit_events:
+        if self._first > len(self._events) // 2:  # cutting costs as much as what stays: each event pays once
             self._cut()
 
     def after(self, revision: int, prefix: str, limit: int) -> list[Event]:
