@@ -14,6 +14,7 @@ from gpuaas.admission.integrations import keys
 from gpuaas.admission.integrations.outcome import eviction_of, is_finished
 from gpuaas.admission.integrations.pods import has_ended
 from gpuaas.admission.integrations.podsets import CannotStart, from_admission
+from gpuaas.admission.integrations.slices import slice_name
 from gpuaas.admission.life import life_of, status_with
 from gpuaas.admission.node_health import ready_condition, runs, verdict
 from gpuaas.admission.placement import hosts_of, is_placed_pod, unhealthy_of
@@ -89,7 +90,7 @@ class PlacedNodes(Controller):
                 concerned[key] = found
         for key, workload in concerned.items():
             mine = bound.get(key, [])
-            running = runs(self._pods.indexed(_RUNNING, f"{name} {key[0]}/{key[1]}"))
+            running = runs(self._pods.indexed(_RUNNING, f"{name} {key[0]}/{slice_name(workload)}"))
             said = verdict(workload, node, rules, self._added(workload), mine, running)
             if said.failed and await self._fail(workload, name):
                 continue
@@ -189,7 +190,9 @@ def _bound_to(pod: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _runs_for(pod: Mapping[str, Any]) -> Iterable[str]:
-    node, workload = pod["spec"].get("nodeName"), annotations_of(pod).get(keys.WORKLOAD)
+    """All slices of an elastic job share its pods, by the name they share."""
+    notes, node = annotations_of(pod), pod["spec"].get("nodeName")
+    workload = notes.get(keys.SLICE_NAME) or notes.get(keys.WORKLOAD)
     return (f"{node} {pod['metadata']['namespace']}/{workload}",) if node and workload else ()
 
 

@@ -173,6 +173,21 @@ async def test_a_node_that_is_not_ready_fails_only_when_its_pods_are_gone_and_is
         assert unhealthy_of(read(world)) == []
 
 
+@scenario
+async def test_pods_of_an_elastic_job_run_for_each_of_its_slices() -> None:
+    async with racks(node("a-1"), rules=NodeRules(fail_fast=False)) as world:
+        world.cluster.put(WORKLOADS, workload("w", annotations={"kueue.x-k8s.io/workload-slice-name": "first"}))
+        await world.settle()
+        made = pod("p", "a-1", of="first")
+        made["metadata"]["annotations"]["kueue.x-k8s.io/workload-slice-name"] = "first"
+        world.cluster.put(PODS, made)
+        await fail(world, "a-1")
+        assert unhealthy_of(read(world)) == []
+        world.cluster.set_status(PODS, "p", "team", phase="Failed")
+        await world.advance(0.2)
+        assert unhealthy_of(read(world)) == ["a-1"]
+
+
 NO_EXECUTE = {"key": "maintenance", "effect": "NoExecute"}
 
 
