@@ -14,6 +14,7 @@ from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import CannotCompose, Integration
 from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of
+from gpuaas.admission.integrations.podsets import spell_amounts
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
@@ -25,7 +26,7 @@ from gpuaas.base.errors import ApiError, Denied
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES
 from gpuaas.client.protocol import Resource
-from gpuaas.client.resources import NAMESPACES, PODS
+from gpuaas.client.resources import JOBS, NAMESPACES, PODS
 
 Old = Mapping[str, Any] | None
 _POD = Pod()
@@ -126,6 +127,8 @@ class JobWebhook:
     def default(self, op: Operation, obj: Object, old: Old) -> None:
         if op.subresource or old is not None or not obj.get("spec") or not self._is_on:
             return  # without a spec there is nothing to hold, and the schema may say so
+        if self._kind.resource is not JOBS:  # whose amounts are read and written by their type
+            obj["spec"] = spell_amounts(obj["spec"])  # as upstream's defaulter does, before the schema has its say
         self._around.give_default_queue(obj, op.namespace)
         self._around.give_default_class(obj)
         if self._around.must_wait(obj, op.namespace, f"m{self._kind.webhook}.kb.io"):

@@ -256,6 +256,25 @@ def _spelled(amount: Any) -> Any:
         return amount  # whoever validates it says what is wrong
 
 
+def spell_amounts(value: Any) -> Any:
+    """The same tree with what containers ask for as Kubernetes writes it: 0.5 cores are "500m"."""
+    if isinstance(value, list):
+        return [spell_amounts(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: spell_amounts(each) for key, each in value.items()}
+    for key in ("resources", "resourcesPerNode"):
+        if isinstance(made.get(key), dict):
+            made[key] = {kind: _spelled_amounts(kind, found) for kind, found in made[key].items()}
+    return made
+
+
+def _spelled_amounts(kind: str, found: Any) -> Any:
+    if kind not in ("requests", "limits") or not isinstance(found, dict):
+        return found
+    return {name: _spelled(amount) for name, amount in found.items()}
+
+
 def same(one: Sequence[View], other: Sequence[View], *, tolerations: bool = True) -> bool:
     """Whether counts and containers are the same; admitted workloads may differ in tolerations."""
     return len(one) == len(other) and all(

@@ -28,6 +28,7 @@ class ResourceFlavorRules(Behaviour):
 
     def prepare_create(self, obj: Object) -> None:
         hold(obj)
+        obj.setdefault("spec", {})  # Kueue's defaulter writes it even where nothing is said
 
     def validate(self, obj: Fields) -> list[FieldError]:
         spec = obj.get("spec") or {}

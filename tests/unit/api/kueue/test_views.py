@@ -91,3 +91,11 @@ def test_a_negative_number_of_groups_is_warned_of() -> None:
         "spec.podSets[0].topologyRequest.subGroupCount: negative value -1 is deprecated and will be rejected in a future"
         " release"
     ]
+
+
+def test_a_flavor_of_which_nothing_is_said_has_an_empty_spec() -> None:
+    behaviour = next(bundled.behaviour for bundled in KINDS if bundled.kind == "ResourceFlavor")
+    assert behaviour is not None
+    obj = {"metadata": {"name": "x"}}
+    behaviour.prepare_create(obj)
+    assert obj["spec"] == {}  # type: ignore[comparison-overlap]

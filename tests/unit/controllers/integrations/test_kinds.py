@@ -150,6 +150,15 @@ def test_a_train_job_is_what_its_runtime_says_with_its_own_wishes(house: House) 
     assert patch["template"]["spec"]["template"]["spec"]["nodeSelector"] == {"card": "a100"}
 
 
+def test_amounts_of_a_custom_kind_may_be_numbers_and_are_kept_as_kubernetes_writes_them(house: House) -> None:
+    team = house.team()
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": 0.5, "memory": "1024Mi"}}}
+    pods = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    created = house.create(PYTORCH, made(team, "half", {"pytorchReplicaSpecs": {"Worker": {"template": pods}}}))
+    asked = created["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["resources"]
+    assert asked == {"requests": {"cpu": "500m", "memory": "1Gi"}}
+
+
 def test_a_train_job_whose_runtime_is_not_there_is_refused(house: House) -> None:
     team = house.team()
     ref = {"name": "nowhere", "kind": "TrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
