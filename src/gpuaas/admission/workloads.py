@@ -170,8 +170,13 @@ def _conditions(obj: Object) -> dict[str, Any]:
     return {c["type"]: c for c in (obj.get("status") or {}).get("conditions") or ()}
 
 
+CLAIMS = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
+
+
 def _problem(pods: list[Object], limits: Limits | None) -> str:
     """Why no queue can take these pods as they are; upstream looks at limits first, then at LimitRanges."""
+    if any(pod.get("resourceClaims") for pod in pods):
+        return CLAIMS
     paths = [f"spec.podSets[{index}].template.spec" for index in range(len(pods))]
     over = [words for path, pod in zip(paths, pods, strict=True) for words in above_limits(pod, path)]
     if over:
