@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from gpuaas.apiserver import delete, read, write
 from gpuaas.apiserver.catalogue import Resource as Stored
@@ -30,8 +31,26 @@ _FORMS = {
 }
 
 
+class _Metadata(msgspec.Struct, rename="camel"):
+    """Without who owns which field: often the larger half, and passed over unread."""
+
+    name: Any = UNSET
+    generate_name: Any = UNSET
+    namespace: Any = UNSET
+    uid: Any = UNSET
+    resource_version: Any = UNSET
+    generation: Any = UNSET
+    creation_timestamp: Any = UNSET
+    deletion_timestamp: Any = UNSET
+    deletion_grace_period_seconds: Any = UNSET
+    labels: Any = UNSET
+    annotations: Any = UNSET
+    owner_references: Any = UNSET
+    finalizers: Any = UNSET
+
+
 class _Outline(msgspec.Struct):
-    metadata: Object
+    metadata: _Metadata
 
 
 _outline = msgspec.json.Decoder(_Outline).decode
@@ -264,7 +283,8 @@ def _seen(op: Operation, entry: Entry, *, outline: bool) -> Object:
 
 def _outlined(op: Operation, entry: Entry) -> Object:
     """Nothing but metadata is decoded, and nothing is kept."""
-    return {"kind": op.kind.kind, "apiVersion": op.kind.api_version, "metadata": _outline(entry.raw).metadata}
+    metadata = msgspec.to_builtins(_outline(entry.raw).metadata)
+    return {"kind": op.kind.kind, "apiVersion": op.kind.api_version, "metadata": metadata}
 
 
 def _as_seen(event: Any, matches: Any) -> str:

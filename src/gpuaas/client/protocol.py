@@ -105,7 +105,7 @@ class Client(Protocol):
         resource_version: str = "",
         outline: bool = False,
     ) -> Listing:
-        """`outline`: whoever asks looks at nothing but metadata, and the answer may leave the rest out."""
+        """`outline`: whoever asks looks at nothing but metadata, and the answer may leave out the rest and who owns it."""
         ...
 
     def watch(
