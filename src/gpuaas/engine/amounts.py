@@ -43,4 +43,6 @@ def text(resource: str, amount: int) -> str:
     if resource == "cpu":
         return str(from_milli(amount))
     binary = resource in _BYTE_RESOURCES or resource.startswith("hugepages-")
-    return str(from_int(amount, "binary" if binary else "decimal"))
+    spelled = str(from_int(amount, "binary" if binary else "decimal"))
+    # Bytes that no power of 1024 divides are read again as a plain number, as upstream does: 1000000000 is 1G.
+    return str(from_int(amount)) if spelled.isdigit() else spelled

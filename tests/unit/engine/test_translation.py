@@ -353,3 +353,10 @@ def test_what_a_workload_asks_for_is_read_again_with_every_generation_and_when_p
     obj["spec"]["podSets"][0]["count"] = 6
     obj["metadata"]["generation"] = 2
     assert reader.workload(obj).pod_sets[0].count == 5
+
+
+@pytest.mark.parametrize(
+    ("amount", "written"), [(1 << 30, "1Gi"), (1_000_000_000, "1G"), (1500, "1500"), (1000, "1k"), (0, "0")]
+)
+def test_bytes_are_written_by_powers_of_1024_where_those_divide_them(amount: int, written: str) -> None:
+    assert text("memory", amount) == written
