@@ -57,7 +57,7 @@ def gpuaas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gpuaas]:
 
 
 MISTAKES: list[tuple[str, str]] = [
-    ("run -- x", "Error: namespace default has no queue; ask who owns the quotas, or use -n"),
+    ("run -- x", "Error: namespace default has no queue; there are queues in: team-a, team-b (-n)"),
     ("run -n team-a --queue defalt -- x", "Error: there is no queue defalt in team-a; there are: default"),
     ("run -n team-a --gpus two -- x", 'Error: --gpus "two": a number, or PRODUCT:NUMBER such as H200:2'),
     ("run -n team-a --gpus B200:1 -- x", "Error: no node has a GPU called B200; there are: "),
@@ -65,7 +65,7 @@ MISTAKES: list[tuple[str, str]] = [
     ("why -n team-a nosuch", "Error: there is no job nosuch in namespace team-a (gpuaas ps)"),
     ("logs -n team-a nosuch", "Error: there is no job nosuch in namespace team-a (gpuaas ps)"),
     ("cancel -n team-a nosuch", "Error: there is no job nosuch in namespace team-a (gpuaas ps)"),
-    ("stop clusterqueue nosuch", 'Error: clusterqueues.kueue.x-k8s.io "nosuch" not found'),
+    ("stop clusterqueue nosuch", "Error: there is no clusterqueue nosuch; there are: team-a, team-b"),
     ("get nosuch", 'Error: the cluster has no resource called "nosuch"'),
     ("get job nosuch", 'Error: jobs.batch "nosuch" not found'),
     ("delete job nosuch", 'Error: jobs.batch "nosuch" not found'),
