@@ -5,6 +5,7 @@ conversion between versions. Schemas are compiled when first used: most of what 
 """
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import gpuaas
@@ -12,6 +13,7 @@ from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.base.fielderrors import FieldError
+from gpuaas.base.repeats import Repeats
 from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
@@ -32,6 +34,7 @@ class CustomVersion:
         self._openapi = openapi
         self._schemas = schemas
         self._schema: Schema | None = None
+        self._new = Repeats[list[FieldError]]()
 
     @property
     def openapi(self) -> Mapping[str, Any]:
@@ -53,6 +56,19 @@ class CustomVersion:
         return decoded.obj, decoded.unknown
 
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
+        if old is not None or subresource or self._speaks_of_metadata:
+            return self._check(obj, old, subresource)
+        said = {key: value for key, value in obj.items() if key != "metadata"}
+        return self._new.of(said, lambda: self._check(obj, None))
+
+    @cached_property
+    def _speaks_of_metadata(self) -> bool:
+        """Whether what is asked of an object may depend on its name."""
+        said = self.openapi.get("properties", {}).get("metadata") or {}
+        rules = self.openapi.get("x-kubernetes-validations") or ()
+        return bool(said.keys() - {"type", "description"}) or any("metadata" in str(rule) for rule in rules)
+
+    def _check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         from gpuaas.machinery.schema.rules import validate_custom  # CEL is loaded with the first custom resource
 
         errors = validate_custom(self.schema, obj, old)

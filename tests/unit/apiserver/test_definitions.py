@@ -269,3 +269,18 @@ def test_a_watch_of_definitions_begins_when_all_are_there(tmp_path: Path) -> Non
     api = Api(tmp_path)
     assert len(api.watch(DEFINITIONS)) == len(bundled())
     api.close()
+
+
+def test_objects_alike_but_for_their_names_get_the_same_answer_unless_a_rule_speaks_of_names(api: Api) -> None:
+    named = version()
+    named["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [
+        {"rule": "self.metadata.name.startsWith('ok')", "message": "must begin with ok"}
+    ]
+    for plural, one in (("crates", version()), ("labels", named)):
+        assert api.send("POST", DEFINITIONS, definition(plural, one)).status == 201
+    for name, size, status in (("a", 4, 201), ("b", 4, 201), ("c", 11, 422), ("d", 11, 422), ("e", 4, 201)):
+        answer = api.send("POST", things("crates"), {"metadata": {"name": name}, "spec": {"size": size}})
+        assert answer.status == status, name
+    for name, status in (("ok-1", 201), ("no-1", 422), ("ok-2", 201), ("no-2", 422)):
+        answer = api.send("POST", things("labels"), {"metadata": {"name": name}, "spec": {"size": 4}})
+        assert answer.status == status, name
