@@ -135,7 +135,7 @@ class JobWebhook:
             if not self._kind.is_suspended(obj):
                 obj.update(self._kind.suspended(obj))
             self._kind.default(obj)
-        elif is_elastic(obj) and self._is_part(op, obj):
+        elif self._kind.defaults_all or (is_elastic(obj) and self._is_part(op, obj)):
             self._kind.default(obj)
 
     def _is_part(self, op: Operation, obj: Object) -> bool:

@@ -48,6 +48,8 @@ class Integration:
     """Is stopped in steps: its templates can be restored only once it has no start time."""
     stops_itself = False
     """Its user may stop it by the very switch that suspends it; then its templates are restored afterwards."""
+    defaults_all = False
+    """Whether `default` concerns jobs of no queue too."""
     checks_only_held = False
     """Its webhook looks only at jobs that are or were held."""
 

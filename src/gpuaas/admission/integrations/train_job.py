@@ -36,6 +36,7 @@ class TrainJob(Integration):
     resource = TRAIN_JOBS
     webhook = "trainjob"
     needs = (RUNTIMES, CLUSTER_RUNTIMES)
+    defaults_all = True
 
     def pod_sets(self, job: View, find: Find) -> list[Object]:
         found = []

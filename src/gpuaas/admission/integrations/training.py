@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuaas.admission.integrations import keys
 from gpuaas.admission.integrations.integration import Find, Finish
 from gpuaas.admission.integrations.templated import Part, Templated, count_of, finish_by
 from gpuaas.base.fielderrors import child, keyed
@@ -23,6 +24,7 @@ class TrainingKind(Templated):
         self.framework = f"kubeflow.org/{kind.lower()}"
         self.webhook = kind.lower()
         self.prebuilt = kind != "JAXJob"
+        self.defaults_all = kind == "MPIJob"
         self._field = field
         self._roles = roles
 
@@ -69,9 +71,28 @@ class TrainingKind(Templated):
         policy = (job["spec"].get("runPolicy") or {}).get("schedulingPolicy") or {}
         return policy.get("priorityClass") or None
 
+    def default(self, job: Object) -> None:
+        """Where the launcher works too, the workers come after it."""
+        specs = job["spec"].get(self._field) or {}
+        launcher, worker = specs.get("Launcher"), specs.get("Worker")
+        if not job["spec"].get("runLauncherAsWorker") or not launcher or not worker:
+            return
+        if keys.POD_SET_GROUP in (_metadata(launcher).get("annotations") or {}):
+            return  # placed together, and counted together
+        metadata = _metadata(worker)
+        notes = {**(metadata.get("annotations") or {}), keys.INDEX_OFFSET: "1"}
+        template = {**(worker.get("template") or {}), "metadata": {**metadata, "annotations": notes}}
+        specs = {**specs, "Worker": {**worker, "template": template}}
+        job["spec"] = {**job["spec"], self._field: specs}
+
     def _present(self, job: View) -> list[str]:
         specs = job["spec"].get(self._field) or {}
         return [role for role in self._roles if specs.get(role) is not None]
+
+
+def _metadata(role: View) -> View:
+    found: View = (role.get("template") or {}).get("metadata") or {}
+    return found
 
 
 def _with_suspend(job: View, value: bool) -> Object:

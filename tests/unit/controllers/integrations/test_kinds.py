@@ -159,6 +159,18 @@ def test_amounts_of_a_custom_kind_may_be_numbers_and_are_kept_as_kubernetes_writ
     assert asked == {"requests": {"cpu": "500m", "memory": "1Gi"}}
 
 
+def test_workers_of_an_mpi_job_come_after_a_launcher_that_works_too(house: House) -> None:
+    mpi = TRAINING_KINDS[-1].resource
+    team = house.team()
+    roles = {"Launcher": {"template": template(1)}, "Worker": {"template": template(1)}}
+    for name, spec, offset in (("with", {"runLauncherAsWorker": True}, "1"), ("without", {}, None)):
+        obj = made(team, name, {**spec, "mpiReplicaSpecs": roles})
+        obj["metadata"].pop("labels")
+        worker = house.create(mpi, obj)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+        notes = (worker.get("metadata") or {}).get("annotations") or {}
+        assert notes.get("kueue.x-k8s.io/pod-index-offset") == offset
+
+
 def test_a_train_job_whose_runtime_is_not_there_is_refused(house: House) -> None:
     team = house.team()
     ref = {"name": "nowhere", "kind": "TrainingRuntime", "apiGroup": "trainer.kubeflow.org"}
