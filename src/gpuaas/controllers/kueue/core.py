@@ -110,7 +110,7 @@ class KueueCore(Controller):
         self._finer = FinerReasons(self.engine, self._configured)
         self._unadmitted = Unadmitted(self._workloads, self._configured)
         self.scheduler.looked = self._looked
-        self.scheduler.granular = lambda: self._configured.now.reasons.granular
+        self.scheduler.words.granular = lambda: self._configured.now.reasons.granular
         self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
         self._second_look = SecondLook(

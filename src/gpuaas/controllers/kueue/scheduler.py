@@ -1,7 +1,7 @@
 """Admission: cycles of the engine whenever something changed, and their plans written as statuses and events.
 
 The engine has taken a plan as done when it is returned; writing it is done beside the next cycle. A write that fails
-is told to the engine, which takes the decision back. `Waiting` is the moment from which a wait is counted.
+is told to the engine, which takes the decision back. What those are told that keep waiting is module words'.
 """
 
 import asyncio
@@ -13,33 +13,26 @@ from typing import Any
 from gpuaas.admission.integrations.keys import JOB_UID
 from gpuaas.admission.integrations.outcome import REPLACED, ended, is_finished
 from gpuaas.admission.ledger import preemption_entry
-from gpuaas.admission.life import conditions_of, life_of, pending_status, status_with
-from gpuaas.admission.status import admission, resource_requests
-from gpuaas.admission.unadmitted import reason_of
+from gpuaas.admission.life import conditions_of, life_of, status_with
+from gpuaas.admission.status import admission
 from gpuaas.admission.workloads import boost_of
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Client, Object
+from gpuaas.controllers.kueue.words import ATTEMPTS, EVENT_LIMIT, Words, newest_of
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_checks, reserve
-from gpuaas.engine.plan import Admitted, Passed, Plan, Preempted
+from gpuaas.engine.plan import Admitted, Plan, Preempted
 from gpuaas.engine.queues import Tree
-from gpuaas.engine.reasons import Token
 from gpuaas.runtime.eager import begin
-from gpuaas.runtime.events import NORMAL, WARNING, Recorder
+from gpuaas.runtime.events import NORMAL, Recorder
 from gpuaas.runtime.informer import Informer
-from gpuaas.runtime.pace import Pace
 from gpuaas.runtime.writes import write_status
 
 _log = logging.getLogger(__name__)
-PENDING = "Pending"
-_EVENT_LIMIT = 1024
 _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
-_ATTEMPTS = 8  # at a write others write as well
-_SPEAKERS = 4
-_WORDS_AT_ONCE, _WORDS_A_SECOND = 5, 1.0  # about one waiting workload
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
@@ -54,9 +47,7 @@ class Scheduler:
         recorder: Recorder,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`turn` waits until words may be written beside the server's requests; decisions never wait for it."""
         self._client = client
-        self._turn = turn
         self._workloads = workloads
         self._mirror = mirror
         self._clock = clock
@@ -64,22 +55,16 @@ class Scheduler:
         self._runs = self._due = False
         self._alarm: int | None = None  # the earliest end of a back-off that is waited for
         self._writes: set[asyncio.Future[Any]] = set()
-        self._unsaid: dict[str, Passed] = {}
-        """The newest word for each waiting workload that is not written yet; only the newest is."""
         self._admitting: dict[str, asyncio.Future[None]] = {}
         self._evicting: dict[str, tuple[Tree | None, asyncio.Future[bool]]] = {}
-        self._saying: set[str] = set()
-        self._speakers = 0
-        self._paces: dict[str, Pace] = {}
         self._timers: set[asyncio.Task[None]] = set()
         self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Told of each cycle's plan and how long it took."""
-        self.granular: Callable[[], bool] = lambda: False
-        """Whether conditions tell the finer reasons."""
+        self.words = Words(client, self._find, mirror, clock, recorder, turn)
 
     @property
     def idle(self) -> bool:
-        return not self._due and not self._writes
+        return not self._due and not self._writes and self.words.idle
 
     def wake(self) -> None:
         """Something changed: look in the loop's next turn, once for all that changes in this one."""
@@ -97,6 +82,7 @@ class Scheduler:
             self._runs = False
             for timer in self._timers:
                 timer.cancel()
+            self.words.stop()
 
     def _look(self) -> None:
         self._due = False
@@ -144,16 +130,13 @@ class Scheduler:
             self._evicting[victim.key] = self._tree(victim.cluster_queue), evicting
             evicting.add_done_callback(partial(self._evicted, victim.key))
         for admitted in plan.admissions:
-            self._unsaid.pop(admitted.key, None)
-            self._paces.pop(admitted.key, None)
+            self.words.forget(admitted.key)
             self._mirror.assume(admitted.key)
             making_room = self._unwritten_evictions(self._tree(admitted.cluster_queue))
             admitting = self._spawn(self._admit(admitted, making_room))
             self._admitting[admitted.key] = admitting
             admitting.add_done_callback(partial(self._was_admitted, admitted.key))
-        for passed in plan.passed:
-            self._unsaid[passed.key] = passed
-        self._find_speakers()
+        self.words.say(plan.passed)
 
     def _unwritten_evictions(self, tree: Tree | None) -> "list[asyncio.Future[bool]]":
         """Those that a write begun now could overtake."""
@@ -171,11 +154,6 @@ class Scheduler:
     def _evicted(self, key: str, task: "asyncio.Future[bool]") -> None:
         if self._evicting.get(key, (None, None))[1] is task:
             del self._evicting[key]
-
-    def _find_speakers(self) -> None:
-        for _ in range(min(_SPEAKERS, len(self._unsaid)) - self._speakers):
-            self._speakers += 1
-            self._spawn(self._speak())
 
     def _tree(self, queue: str) -> Tree | None:
         found = self._mirror.engine.forest.queues.get(queue)
@@ -239,13 +217,13 @@ class Scheduler:
         uid, job = by["metadata"]["uid"], (by["metadata"].get("labels") or {}).get(JOB_UID, "")
         words = f"{_REPLACED_FOR} (UID: {uid}, JobUID: {job}) due to workload slice aggregation"
         try:
-            for _ in range(_ATTEMPTS):
+            for _ in range(ATTEMPTS):
                 if old is None or is_finished(old):
                     return
                 try:
                     await write_status(self._client, WORKLOADS, old, ended(old, REPLACED, words, self._clock.now()))
                 except Conflict:
-                    old = await self._newest(old)
+                    old = await newest_of(self._client, old)
                     continue
                 self._event(old, NORMAL, REPLACED, words)
                 return
@@ -296,7 +274,7 @@ class Scheduler:
         self._event(obj, NORMAL, "EvictedDueToPreempted", victim.message)
         if by is not None:
             words = f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}"
-            said = (words + priorities)[:_EVENT_LIMIT]
+            said = (words + priorities)[:EVENT_LIMIT]
             self._recorder.event(WORKLOADS, by, NORMAL, "PreemptedWorkload", said, together=True)
 
     async def _note(self, entry: Object) -> None:
@@ -306,107 +284,20 @@ class Scheduler:
         except ApiError as error:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
-    async def _speak(self) -> None:
-        """Writes why workloads wait; what was decided meanwhile replaces what was not written yet. Neither admissions
-        nor requests queue behind words: only a few are on their way at a time, and they let others go first."""
-        try:
-            while self._next_unsaid() is not None:
-                if self._turn is not None:
-                    await self._turn()
-                if (key := self._next_unsaid()) is None:
-                    return
-                passed = self._unsaid[key]
-                self._saying.add(key)
-                said = False
-                try:
-                    said = await self._pass(passed)
-                finally:
-                    self._rest(key, said)
-                if self._unsaid.get(key) is passed:
-                    del self._unsaid[key]
-        finally:
-            self._speakers -= 1
-
-    def _next_unsaid(self) -> str | None:
-        return next((key for key in self._unsaid if key not in self._saying), None)
-
-    def _rest(self, key: str, said: bool) -> None:
-        """Nobody reads faster than this; where the numbers change all the time, the newest are written now and then."""
-        wait = 0.0
-        if said:
-            now = self._clock.monotonic()
-            pace = self._paces.setdefault(key, Pace(_WORDS_AT_ONCE, _WORDS_A_SECOND))
-            pace.wait(now)
-            pace.spend()
-            wait = pace.wait(now)
-        elif self._find(key) is None:
-            self._paces.pop(key, None)
-        if not wait:
-            self._saying.discard(key)
-            return
-        self._wait_aside(self._speak_again(key, wait))
-
-    async def _speak_again(self, key: str, wait: float) -> None:
-        await self._clock.sleep(wait)
-        self._saying.discard(key)
-        self._find_speakers()
-
-    async def _pass(self, passed: Passed) -> bool:
-        """Whether it was written."""
-        obj = self._find(passed.key)
-        try:
-            for _ in range(_ATTEMPTS):
-                if obj is None or not self._waits_unsaid(obj, passed):
-                    return False
-                status = pending_status(obj, passed.message, self._millis(), self._reason(passed))
-                if (item := self._mirror.engine.items.get(passed.key)) is not None:
-                    status["resourceRequests"] = resource_requests(item.workload.pod_sets)
-                try:
-                    await write_status(self._client, WORKLOADS, obj, status)
-                except Conflict:
-                    # Somebody wrote in between, perhaps its admission: look again before saying anything.
-                    obj = await self._newest(obj)
-                    continue
-                if passed.token is not Token.WAITING_FOR_PODS_READY:
-                    self._event(obj, WARNING, self._reason(passed), passed.message)
-                return True
-        except ApiError as error:
-            _log.debug("pending %s: %s", passed.key, error)
-        return False
-
-    def _waits_unsaid(self, obj: Object, passed: Passed) -> bool:
-        """Whether it still waits, and its condition does not say so yet."""
-        if is_true(life_of(obj).reserved) or self._unsaid.get(passed.key) is not passed:
-            return False
-        found = conditions_of(obj).get("QuotaReserved") or {}
-        said = found.get("reason"), found.get("message"), found.get("observedGeneration")
-        return said != (self._reason(passed), passed.message, obj["metadata"].get("generation"))
-
-    def _reason(self, passed: Passed) -> str:
-        """Who only waits for the pods of others to be ready is told so and needs no event."""
-        if self.granular():
-            return reason_of(passed.token)
-        return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
-
     async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
         """Takes the step; again, from what is there then, if somebody else wrote in between."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             life = step(obj)
             try:
                 await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
             except Conflict:
-                newest = await self._newest(obj)
+                newest = await newest_of(self._client, obj)
                 if newest["metadata"]["uid"] != obj["metadata"]["uid"]:
                     raise
                 obj = newest
                 continue
             return life
         raise Conflict(WORKLOADS.group, WORKLOADS.plural, obj["metadata"]["name"], "others write it all the time")
-
-    async def _newest(self, obj: Object) -> Object:
-        """What is there now. Others get a turn first: in process nothing else would let them."""
-        await asyncio.sleep(0)
-        return await self._client.get(WORKLOADS, obj["metadata"]["name"], obj["metadata"]["namespace"])
 
     def _find(self, key: str) -> Object | None:
         """As the writes under way leave it, where that is known: what is written next builds on them, and does not have
@@ -415,7 +306,7 @@ class Scheduler:
         return self._client.under_way(WORKLOADS, name, namespace) or self._workloads.get(namespace, name)
 
     def _event(self, obj: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
-        self._recorder.event(WORKLOADS, obj, kind, reason, message[:_EVENT_LIMIT])
+        self._recorder.event(WORKLOADS, obj, kind, reason, message[:EVENT_LIMIT])
 
     def _millis(self) -> int:
         return round(self._clock.now() * 1000)
