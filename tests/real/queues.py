@@ -1,9 +1,9 @@
 """The queue cases: kubectl scripts as in `scripts/`, run on upstream Kueue and on ours over the same nodes.
 
-In them a line `look` stands for everything people look at (`LOOK`), after the controllers have come to rest; `look queued`
-for what the queues have to do with it. Whatever lies outside a case's namespace bears its label, so that it can be found
-and cleaned up. The small programs in `tools` write objects, and belong to every case. The cases in `configured` want both
-sides told something else than the defaults (`SETTINGS`).
+In them a line `look` stands for everything people look at (`LOOK`), after the controllers have come to rest; `look
+queued` for what the queues have to do with it, `look slices` where a job has several workloads. Whatever lies outside a
+case's namespace bears its label, so that it can be found and cleaned up. The small programs in `tools` write objects,
+and belong to every case. The cases in `configured` want both sides told something else than the defaults (`SETTINGS`).
 """
 
 from __future__ import annotations
@@ -42,6 +42,15 @@ LOOKS = {
     "look queued": (
         "kubectl get workloads,localqueues",
         "kubectl get workloads,localqueues -o json | ./tidy",
+        *_QUEUES,
+        f"{_EVENTS} | grep 'kueue' | sed '{_AGES}' | sort -u",
+    ),
+    # The slices of one job differ only in what was made up for them: the smaller first.
+    "look slices": (
+        "kubectl get workloads --sort-by={.spec.podSets[0].count}",
+        "kubectl get workloads --sort-by={.spec.podSets[0].count} -o json | ./tidy",
+        "@sorted kubectl get pods --no-headers",
+        "kubectl get localqueues,jobs -o json | ./tidy",
         *_QUEUES,
         f"{_EVENTS} | grep 'kueue' | sed '{_AGES}' | sort -u",
     ),
