@@ -5,6 +5,7 @@ from typing import Any
 
 from gpuaas.admission.quotas import cluster_queue
 from gpuaas.engine.companions import faults
+from gpuaas.engine.forest import CYCLE
 
 View = Mapping[str, Any]
 Find = Callable[[str], View | None]
@@ -14,7 +15,7 @@ Active = tuple[bool, str, str]
 NO_CLUSTER_QUEUE = "Can't submit new workloads to clusterQueue"
 
 
-def cluster_queue_active(queue: View, flavors: Find, checks: Find, topologies: Find) -> Active:
+def cluster_queue_active(queue: View, flavors: Find, checks: Find, topologies: Find, cohorts: Find) -> Active:
     if queue["metadata"].get("deletionTimestamp"):
         return False, "Terminating", "Can't admit new workloads; clusterQueue is terminating"
     why: list[tuple[str, str]] = []
@@ -28,6 +29,8 @@ def cluster_queue_active(queue: View, flavors: Find, checks: Find, topologies: F
         topology = ((flavors(name) or {}).get("spec") or {}).get("topologyName")
         if topology and topologies(topology) is None:
             why.append(("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"'))
+    if _cyclic((queue.get("spec") or {}).get("cohortName"), cohorts):
+        why.append(CYCLE)
     if not why:
         return True, "Ready", "Can admit new workloads"
     return False, why[0][0], f"Can't admit new workloads: {', '.join(words for _, words in why)}."
@@ -56,6 +59,16 @@ def flavor_names(queue: View) -> list[str]:
 def check_names(queue: View) -> list[str]:
     strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
     return [rule["name"] for rule in strategy.get("admissionChecks") or ()]
+
+
+def _cyclic(cohort: str | None, cohorts: Find) -> bool:
+    seen: set[str] = set()
+    while cohort:
+        if cohort in seen:
+            return True
+        seen.add(cohort)
+        cohort = ((cohorts(cohort) or {}).get("spec") or {}).get("parentName")
+    return False
 
 
 def _checks(queue: View, checks: Find) -> list[tuple[str, str]]:

@@ -14,6 +14,9 @@ from gpuaas.engine.topology import Places
 from gpuaas.engine.tree import CohortNode, FlavorResources, Node, settle
 from gpuaas.engine.values import ClusterQueue, Cohort, Flavor, StopPolicy
 
+CYCLE = ("HasCycle", "is in a Cohort that is its own ancestor")
+_IN_CYCLE = (CYCLE[0], f"Can't admit new workloads: {CYCLE[1]}.")
+
 
 class Forest:
     def __init__(self, flavors: Mapping[str, Flavor], places: Places) -> None:
@@ -132,6 +135,8 @@ class Forest:
         for tree in self._trees:
             for queue in tree.queues:
                 queue.tree = tree
+                if tree.cyclic or queue.inactive == _IN_CYCLE:
+                    queue.inactive = _IN_CYCLE if tree.cyclic else self._why_inactive(queue.spec)
 
     def _tree(self, root: Node) -> Tree:
         cohorts: list[CohortNode] = []

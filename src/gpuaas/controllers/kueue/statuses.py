@@ -12,6 +12,7 @@ from gpuaas.base.clock import rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    COHORTS,
     FINALIZER,
     LOCAL_QUEUES,
     RESOURCE_FLAVORS,
@@ -52,6 +53,7 @@ class QueueStatuses(Controller):
             of(ADMISSION_CHECKS), lambda obj: [_thing(ADMISSION_CHECKS, obj), *self._all_queues()]
         )
         self._topologies = self.follow(of(TOPOLOGIES), lambda obj: [_thing(TOPOLOGIES, obj), *self._all_queues()])
+        self._cohorts = self.follow(of(COHORTS), lambda _: self._all_queues(), by=_parent)
         self._followed.append(self._workloads)
         self._workloads.subscribe(self._count)
 
@@ -162,7 +164,12 @@ class QueueStatuses(Controller):
             lambda name: self._flavors.get("", name),
             lambda name: self._checks.get("", name),
             lambda name: self._topologies.get("", name),
+            lambda name: self._cohorts.get("", name),
         )
+
+
+def _parent(cohort: Mapping[str, Any]) -> Any:
+    return (cohort.get("spec") or {}).get("parentName")
 
 
 def _is_stopped(local: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from gpuaas.base.clock import VirtualClock
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
+    COHORTS,
     FINALIZER,
     KUEUE,
     LOCAL_QUEUES,
@@ -219,3 +220,35 @@ def test_checks_that_cannot_stand_together_make_a_queue_inactive(rules: list[Obj
             assert active(world, "research")[0] == "True"
 
     story()
+
+
+@scenario
+async def test_queues_in_cohorts_that_go_round_in_a_circle_are_inactive_until_it_is_broken() -> None:
+    async with house() as world:
+        for name, parent in (("one", "two"), ("two", "one")):
+            world.cluster.put(COHORTS, {"metadata": {"name": name}, "spec": {"parentName": parent}})
+        world.cluster.put(CLUSTER_QUEUES, queue("research", "a", cohortName="one"))
+        world.cluster.put(LOCAL_QUEUES, {**IN_TEAM, "spec": {"clusterQueue": "research"}})
+        world.cluster.put(WORKLOADS, waiting("waits"))
+        await world.settle()
+        words = "Can't admit new workloads: is in a Cohort that is its own ancestor."
+        assert active(world, "research") == ("False", "HasCycle", words)
+        told = {each["type"]: each["message"] for each in status(world, "waits")["conditions"]}
+        assert told["QuotaReserved"] == "ClusterQueue research is inactive"
+        world.cluster.put(COHORTS, {"metadata": {"name": "two"}, "spec": {}})
+        await world.settle()
+        assert active(world, "research") == ("True", "Ready", "Can admit new workloads")
+        assert "admission" in status(world, "waits")
+
+
+IN_TEAM = {"metadata": {"name": "main", "namespace": "team"}}
+
+
+def waiting(name: str) -> Object:
+    obj = admitted(name, "research")
+    return {key: value for key, value in obj.items() if key != "status"}
+
+
+def status(world: Stage, name: str) -> Object:
+    found: Object = world.cluster.read(WORKLOADS, name, "team")["status"]
+    return found
