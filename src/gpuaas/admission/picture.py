@@ -14,6 +14,7 @@ from gpuaas.admission import quotas
 from gpuaas.admission.configuration import Configuration
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.placement import others_on_nodes
+from gpuaas.admission.unseen import unseen
 from gpuaas.admission.workloads import Reader
 from gpuaas.base.quantity import NANO, parse_quantity
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
@@ -40,6 +41,7 @@ class Picture:
     pods: list[Object] = field(default_factory=list)
     owners: list[Object] = field(default_factory=list)  # what stands between jobs and pods: sets, jobs, Ray clusters
     hidden: frozenset[str] = frozenset()  # which of the lists the asker may not see
+    partial: frozenset[str] = frozenset()  # and of which only one namespace's
     configuration: Configuration | None = None  # Kueue's own, where it can be seen
 
     def local_queue(self, namespace: str, name: str) -> Object | None:
@@ -119,7 +121,8 @@ def engine_of(picture: Picture) -> Engine:
     )
     if picture.topologies:
         engine.apply(*others_on_nodes(picture.pods))
-    for obj in picture.workloads:
+    others = unseen(picture.cluster_queues, picture.workloads) if "workloads" in picture.partial else ()
+    for obj in (*picture.workloads, *others):
         conditions = conditions_of(obj)
         if is_true(conditions.get("Finished")) or not (obj.get("spec") or {}).get("active", True):
             continue

@@ -1,5 +1,11 @@
-"""People with access to a running control plane: tokens in the home, role bindings in the cluster."""
+"""People with access to a running control plane: tokens in the home, role bindings in the cluster.
 
+Kubernetes' roles know neither the kinds of jobs that operators bring nor what there is to share. So whoever may edit may
+also edit those jobs, and whoever is to see the fleet may see nodes, flavors, quotas, priorities and the ledger, but not
+the jobs of others.
+"""
+
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +25,8 @@ from gpuaas.client.protocol import Object, Resource
 
 USER_LABEL = "gpuaas.dev/user"
 PROCESS_ROLE = "gpuaas-process-user"
+FLEET_ROLE = "gpuaas-fleet-viewer"
+JOBS_ROLE = "gpuaas-jobs-editor"
 _RBAC = "rbac.authorization.k8s.io"
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 CLUSTER_ROLES = Resource(_RBAC, "v1", "clusterroles", False, "ClusterRole")
@@ -37,7 +45,15 @@ class Made:
 
 
 async def add(
-    home: Home, name: str, roles: Sequence[str], namespace: str, cluster: str, seconds: float | None, url: str
+    home: Home,
+    name: str,
+    roles: Sequence[str],
+    namespace: str,
+    cluster: str,
+    seconds: float | None,
+    url: str,
+    *,
+    fleet: bool = False,
 ) -> Made:
     """The bindings first: a token without one could do nothing, and a failure here leaves nothing behind."""
     complaints = is_dns1123_subdomain(name)
@@ -53,6 +69,10 @@ async def add(
             await _ensure_namespace(client, namespace)
         for role in roles:
             await _bind(client, name, role, namespace)
+        if fleet:
+            await _bind_ours(client, name, FLEET_ROLE, "")
+        if "edit" in roles or "admin" in roles:
+            await _bind_ours(client, name, JOBS_ROLE, namespace)
     _, token = users.add(name, SystemIds(), seconds=seconds)
     authority = (home.certificates / "ca.crt").read_text()
     return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority)
@@ -62,7 +82,7 @@ async def listed(home: Home, clusters: Sequence[str]) -> list[dict[str, str]]:
     bindings: list[tuple[str, Object]] = []
     for cluster in clusters:
         async with from_kubeconfig(home.kubeconfig, cluster) as client:
-            bindings += [(cluster, each) for each in await _bindings(client)]
+            bindings += [(cluster, each) for each in await _bindings(client) if _role(each) not in _OURS]
     rows: list[dict[str, str]] = []
     for record in _users(home).list():
         held = [(c, each) for c, each in bindings if each["metadata"]["labels"][USER_LABEL] == record.name]
@@ -143,9 +163,45 @@ async def _bind(client: HttpClient, name: str, role: str, namespace: str) -> Non
         await client.create(where, binding, namespace)
 
 
+async def _bind_ours(client: HttpClient, name: str, role: str, namespace: str) -> None:
+    """The role is made with the first who gets it; what somebody changed about it stays."""
+    metadata = {"name": role, "labels": {"app.kubernetes.io/name": "gpuaas"}}
+    made = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": _OURS[role]}
+    with contextlib.suppress(AlreadyExists):
+        await client.create(CLUSTER_ROLES, made)
+    await _bind(client, name, role, namespace)
+
+
 def _binding_name(name: str, role: str) -> str:
-    """The one for processes stands beside the user's own."""
-    return f"gpuaas-user-{name}" + ("-processes" if role == PROCESS_ROLE else "")
+    """Those for more than the user's own role stand beside it."""
+    more = {PROCESS_ROLE: "-processes", FLEET_ROLE: "-fleet", JOBS_ROLE: "-jobs"}
+    return f"gpuaas-user-{name}{more.get(role, '')}"
+
+
+def _rule(verbs: Sequence[str], group: str, *resources: str) -> dict[str, Any]:
+    return {"verbs": list(verbs), "apiGroups": [group], "resources": list(resources)}
+
+
+_READ = ("get", "list", "watch")
+_EDIT = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_KUEUE = "kueue.x-k8s.io"
+_QUOTAS = ("clusterqueues", "cohorts", "resourceflavors", "topologies", "admissionchecks", "workloadpriorityclasses")
+_TRAINING = ("pytorchjobs", "tfjobs", "xgboostjobs", "paddlejobs", "jaxjobs", "mpijobs")
+_OURS = {
+    FLEET_ROLE: [
+        _rule(_READ, "", "nodes", "namespaces"),
+        _rule(_READ, _KUEUE, *_QUOTAS),
+        _rule(_READ, "gpuaas.dev", "preemptions"),
+        _rule(_READ, "scheduling.k8s.io", "priorityclasses"),
+    ],
+    JOBS_ROLE: [
+        _rule(_EDIT, "kubeflow.org", "notebooks", *_TRAINING),
+        _rule(_EDIT, "ray.io", "rayclusters", "rayjobs", "rayservices"),
+        _rule(_EDIT, "jobset.x-k8s.io", "jobsets"),
+        _rule(_EDIT, "trainer.kubeflow.org", "trainjobs"),
+        _rule(_EDIT, "leaderworkerset.x-k8s.io", "leaderworkersets"),
+    ],
+}
 
 
 async def _bindings(client: HttpClient, name: str = "") -> list[Object]:

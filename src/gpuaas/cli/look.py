@@ -56,14 +56,18 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
         "topologies": TOPOLOGIES,
         "nodes": NODES,
     }
-    found = await asyncio.gather(*(_all(client, resource, namespace) for resource in wanted.values()))
+    narrowed: set[Resource] = set()
+    found = await asyncio.gather(
+        *(_all(client, resource, namespace, narrowed=narrowed) for resource in wanted.values())
+    )
     lists = {name: items or [] for name, items in zip(wanted, found, strict=True)}
     hidden = frozenset(name for name, items in zip(wanted, found, strict=True) if items is None)
     if pods:
         lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
             lists["pods"] = await _all(client, PODS, namespace) or lists["pods"]
-    return Picture(**lists, hidden=hidden, configuration=await _configuration(client))
+    partial = frozenset(name for name, resource in wanted.items() if resource in narrowed)
+    return Picture(**lists, hidden=hidden, partial=partial, configuration=await _configuration(client))
 
 
 async def _configuration(client: "HttpClient") -> "Configuration | None":
@@ -94,12 +98,20 @@ async def pods_and_owners(client: "HttpClient", namespace: str) -> tuple[list[Ob
 
 
 async def _all(
-    client: "HttpClient", resource: Resource, namespace: str = "", *, only: bool = False
+    client: "HttpClient",
+    resource: Resource,
+    namespace: str = "",
+    *,
+    only: bool = False,
+    narrowed: set[Resource] | None = None,
 ) -> list[Object] | None:
-    """None: the user may not see them."""
+    """None: the user may not see them. `narrowed` gets the resource where only the namespace's can be seen."""
     for where in (namespace,) if only or not resource.namespaced else dict.fromkeys(("", namespace)):
         try:
-            return (await client.list(resource, where if resource.namespaced else "")).items
+            items = (await client.list(resource, where if resource.namespaced else "")).items
+            if narrowed is not None and where and resource.namespaced:
+                narrowed.add(resource)
+            return items
         except ApiError as error:
             if error.code == 404:
                 return []

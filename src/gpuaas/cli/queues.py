@@ -73,16 +73,19 @@ def gpus(target: Target) -> None:
         click.echo("no node offers GPUs")
         return
     print_table(GPU_COLUMNS, [[row[name.lower()] for name in GPU_COLUMNS] for row in rows])
+    if rows[0]["used"] is None:
+        click.echo("how many are in use only shows to who may list all pods; gpuaas queues shows the quotas", err=True)
 
 
 async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
     from gpuaas.admission.ledger import is_gpu
     from gpuaas.base.quantity import parse_quantity
-    from gpuaas.client.resources import NODES, PODS
+    from gpuaas.client.resources import NODES
 
     nodes = (await client.list(NODES)).items
     used: dict[tuple[str, str], int] = {}
-    for pod in (await client.list(PODS)).items:
+    pods = await _pods(client)
+    for pod in pods or ():
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             continue
         for container in (pod.get("spec") or {}).get("containers") or ():
@@ -101,7 +104,22 @@ async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]
                 row["nodes"] += 1
                 row["total"] += parse_quantity(amount).value
                 row["used"] += used.get((node["metadata"]["name"], name), 0)
+    if pods is None:
+        return [{**row, "used": None, "free": None} for _, row in sorted(found.items())]
     return [{**row, "free": row["total"] - row["used"]} for _, row in sorted(found.items())]
+
+
+async def _pods(client: "HttpClient") -> "list[Object] | None":
+    """All pods; None for who may not see them, and so cannot know how many GPUs are in use."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.resources import PODS
+
+    try:
+        return (await client.list(PODS)).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return None
 
 
 _KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])

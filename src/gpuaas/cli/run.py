@@ -124,6 +124,8 @@ def _check_amounts(wanted: dict[str, Any]) -> None:
 
 def _product(asked: str, known: set[str]) -> str:
     """The product's whole name: H200 is NVIDIA-H200, L4 is NVIDIA-L4 and not NVIDIA-L40S."""
+    if not known:
+        click.echo(f"warning: no GPU nodes can be seen: {asked} is taken for a product's whole name", err=True)
     if asked in known or not known:
         return asked
     words = [each for each in sorted(known) if asked.upper() in each.upper().split("-")]

@@ -87,7 +87,8 @@ def screen(seen: dict[str, Any], *, room: int, height: int) -> list[str]:
 
 
 def _summary(seen: dict[str, Any]) -> str:
-    total, used = (sum(row[name] for row in seen["gpus"]) for name in ("total", "used"))
+    total, used = (sum(row[name] or 0 for row in seen["gpus"]) for name in ("total", "used"))
+    shown = f"{total}" if any(row["used"] is None for row in seen["gpus"]) else f"{used} of {total} in use"
     running = sum(row["state"] in ("Running", "Admitted") for row in seen["jobs"])
     waiting = sum(row["state"] in ("Pending", "Reserved") for row in seen["jobs"])
-    return f"GPUs: {used} of {total} in use · jobs: {running} admitted, {waiting} waiting"
+    return f"GPUs: {shown} · jobs: {running} admitted, {waiting} waiting"

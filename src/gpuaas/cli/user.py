@@ -30,6 +30,7 @@ def user() -> None:
 @click.option(
     "--processes", is_flag=True, help="May also run processes on this machine, as you: what gpuaas run submits."
 )
+@click.option("--fleet", is_flag=True, help="May also see nodes, quotas, priorities and the ledger; not others' jobs.")
 @click.option("--cluster", default="", help="Which cluster; default: the first.")
 @click.option("--expires", default="", help="How long the token is good: 12h, 30d; for ever without it.")
 @click.option(
@@ -41,6 +42,7 @@ def add(
     role: str,
     namespace: str,
     processes: bool,
+    fleet: bool,
     cluster: str,
     expires: str,
     server: str,
@@ -60,7 +62,8 @@ def add(
     try:
         seconds = _seconds(expires)
         roles = (role, people.PROCESS_ROLE) if processes else (role,)
-        made = asyncio.run(people.add(home, name, roles, namespace, cluster, seconds, server or running.url))
+        url = server or running.url
+        made = asyncio.run(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
     except (ValueError, ApiError) as error:
         raise click.ClickException(str(error)) from None
     where = f"namespace {namespace}" if namespace else "all namespaces"

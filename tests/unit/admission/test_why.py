@@ -375,3 +375,20 @@ def test_who_used_less_lately_is_before_who_came_earlier(known: bool) -> None:
     waiting = [item.key for item in engine.forest.queues["cq"].pending.ordered()]
     assert waiting == ["ns/job-late", "ns/job-early"]
     assert any("position 2" in line for line in why(whole, first, NOW).evidence)
+
+
+def test_what_others_hold_counts_even_where_their_workloads_cannot_be_seen() -> None:
+    mine = workload("mine", 2)
+    whole = picture(mine, reserved("seen", 1))
+    told = [
+        {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "total": "4"}]},  # one of them is "seen"'s
+        {"name": "h200", "resources": [{"name": "nvidia.com/gpu", "total": "4"}]},
+    ]
+    whole.cluster_queues[0]["status"]["flavorsReservation"] = told
+    assert why(whole, mine, NOW).reason == "BehindOthersInQueue"  # all there is, as far as one can see
+    whole.partial = frozenset({"workloads"})
+    answer = why(whole, mine, NOW)
+    assert answer.reason == "WaitingForQuota"
+    assert any("l4/nvidia.com/gpu: asked 2, free 0" in line for line in answer.evidence)
+    assert any("other-namespaces/in-cq 3" in line for line in answer.evidence)
+    assert not any("priority" in way for way in answer.ways)
