@@ -7,13 +7,12 @@ part of it. Nodes come from a fleet file and may be added later; `notebooks` sta
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from tests.real.kueue import apply, established, start_kueue
+from tests.real.kueue import define, document, start_kueue
 from tests.real.nodes import start_kubelets
 from tests.real.notebooks import Notebooks, definition
 from tests.real.parts import manifests, module_folder
@@ -54,13 +53,13 @@ def furnish(plane: RealControlPlane, side: Side, settings: dict[str, Any] | None
     """Everything that runs beside the control plane."""
     start_kubelets(plane)
     _start_kuberay(plane, side)
-    _define(plane, side, [*_others(), definition()])
+    define(plane, side, [*_others(), definition()])
     start_kueue(plane, side, settings)
 
 
 def _start_kuberay(plane: RealControlPlane, side: Side) -> None:
     folder = manifests("kuberay-operator") / "config" / "crd" / "bases"
-    _define(plane, side, [_document(file) for file in sorted(folder.glob("*.yaml"))])
+    define(plane, side, [document(file) for file in sorted(folder.glob("*.yaml"))])
     plane.spawn(
         "kuberay-operator",
         "--enable-leader-election=false",
@@ -74,16 +73,4 @@ def _others() -> Iterator[dict[str, Any]]:
     for module, version, *files in DEFINED:
         folder = module_folder(module, version)
         for pattern in files:
-            yield from (_document(file) for file in sorted(folder.glob(pattern)))
-
-
-def _define(plane: RealControlPlane, side: Side, definitions: Sequence[dict[str, Any]]) -> None:
-    for each in definitions:
-        apply(side, each)
-    for each in definitions:
-        established(plane, each)
-
-
-def _document(file: Path) -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load(file.read_text())
-    return document
+            yield from (document(file) for file in sorted(folder.glob(pattern)))
