@@ -1,7 +1,7 @@
 """YAML as Kubernetes reads and writes it: JSON's types only, and the words that mean yes and no in YAML 1.1.
 
-libyaml's loader where it is there. A document whose aliases would unfold into more than a million nodes is refused:
-it costs nothing to send and everything to encode. Mistakes are told in the words of Go's YAML library.
+libyaml's loader where it is there. A document whose aliases would unfold into far more values than it has letters is
+refused: it costs nothing to send and everything to encode. Mistakes are told in the words of Go's YAML library.
 """
 
 import re
@@ -12,7 +12,7 @@ import yaml
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DumperBase: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_MAX_NODES = 1_000_000
+_UNFOLDED = 100_000  # values a document may have on top of one for each of its letters
 _MAX_DEPTH = 200
 _TIMESTAMP, _BOOL, _STRING = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str"))
 _YES = frozenset(("y", "yes", "true", "on"))
@@ -54,7 +54,7 @@ def load_yaml_documents(text: str | bytes) -> Iterator[Any]:
     try:
         _check_depth(text)
         for document in yaml.load_all(text, Loader=_Loader):
-            yield _as_json(document, [_MAX_NODES])
+            yield _as_json(document, [_UNFOLDED + len(text)])
     except yaml.MarkedYAMLError as error:
         raise YamlError(f"yaml: {_where(error)}{error.problem}") from None
     except YamlError:
@@ -128,7 +128,7 @@ def _where(error: yaml.MarkedYAMLError) -> str:
 def _as_json(value: Any, budget: list[int]) -> Any:
     budget[0] -= 1
     if budget[0] < 0:
-        raise YamlError("the document unfolds into more than a million values")
+        raise YamlError("the document unfolds into far more values than it has letters")
     if isinstance(value, dict):
         return {_key(key): _as_json(item, budget) for key, item in value.items()}
     if isinstance(value, list | tuple):
