@@ -16,6 +16,7 @@ from tests.unit.api.kubernetes.rulebook import (
 )
 
 from gpuaas.api.kubernetes.rules.pod_defaults import pull_policy
+from gpuaas.api.kubernetes.rules.pod_warnings import pod_warnings
 from gpuaas.api.kubernetes.rules.pods import qos_class
 
 _LABEL = (
@@ -291,3 +292,19 @@ def test_an_unchanged_template_is_not_warned_about_again() -> None:
 
 def test_a_pods_grace_is_never_negative() -> None:
     assert made(pod(terminationGracePeriodSeconds=-1))["spec"]["terminationGracePeriodSeconds"] == 1
+
+
+@pytest.mark.parametrize(
+    ("annotation", "spec", "says"),
+    [
+        ("scheduler.alpha.kubernetes.io/critical-pod", {}, 'v1.16+; use the "priorityClassName" field instead'),
+        ("seccomp.security.alpha.kubernetes.io/pod", {}, 'v1.27+; use the "seccompProfile" field instead'),
+        ("container.seccomp.security.alpha.kubernetes.io/c", {}, 'v1.27+; use the "seccompProfile" field instead'),
+        ("seccomp.security.alpha.kubernetes.io/pod", {"securityContext": {"seccompProfile": {"type": "x"}}}, ""),
+        ("example.com/own", {}, ""),
+    ],
+)
+def test_annotations_that_do_nothing_any_more_are_worth_a_word(annotation: str, spec: Any, says: str) -> None:
+    pod = {"metadata": {"annotations": {annotation: "x"}}, "spec": {"containers": [{"name": "c"}], **spec}}
+    wanted = [f"spec.template.metadata.annotations[{annotation}]: non-functional in {says}"] if says else []
+    assert pod_warnings(pod, "spec.template") == wanted

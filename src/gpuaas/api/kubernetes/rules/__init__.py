@@ -58,6 +58,7 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): others.FlowSchema(),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): others.PriorityLevelConfiguration(),
     ("networking.k8s.io", "IPAddress"): _PLAIN,
+    ("networking.k8s.io", "Ingress"): others.Ingress(),
     ("networking.k8s.io", "IngressClass"): others.IngressClass(),
     ("networking.k8s.io", "NetworkPolicy"): others.NetworkPolicy(),
     ("networking.k8s.io", "ServiceCIDR"): _PLAIN,

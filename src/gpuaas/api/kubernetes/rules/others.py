@@ -7,6 +7,7 @@ from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.metadata import View
 from gpuaas.base.names import is_path_segment
 
+_INGRESS_CLASS: Final = "kubernetes.io/ingress.class"
 _SCALE_UP: Final = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
@@ -69,6 +70,14 @@ class NetworkPolicy(Behaviour):
         for rule in [*(spec.get("ingress") or ()), *(spec.get("egress") or ())]:
             for port in rule.get("ports") or ():
                 port.setdefault("protocol", "TCP")
+
+
+class Ingress(Behaviour):
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        annotations = (obj.get("metadata") or {}).get("annotations") or {}
+        if old is not None or _INGRESS_CLASS not in annotations or (obj.get("spec") or {}).get("ingressClassName"):
+            return []
+        return [f"annotation \"{_INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"]
 
 
 class IngressClass(Behaviour):

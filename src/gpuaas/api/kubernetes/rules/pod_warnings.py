@@ -32,6 +32,9 @@ _VOLUMES: Final = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+_CRITICAL: Final = "scheduler.alpha.kubernetes.io/critical-pod"
+_SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _looked_at: Final = Repeats[list[str]]()
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -58,7 +61,28 @@ def workload_warnings(obj: View, old: View | None, *, names: bool = True) -> lis
 
 def pod_warnings(pod: View, path: str = "") -> list[str]:
     spec, at = pod.get("spec") or {}, child(path, "spec")
-    return list(_looked_at.of((at, spec), lambda: _spec_warnings(spec, at)))
+    found = _looked_at.of((at, spec), lambda: _spec_warnings(spec, at))
+    annotations = (pod.get("metadata") or {}).get("annotations")
+    return (
+        [*_annotation_warnings(annotations, spec, child(path, "metadata.annotations")), *found]
+        if annotations
+        else [*found]
+    )
+
+
+def _annotation_warnings(annotations: View, spec: View, at: str) -> list[str]:
+    """Annotations that were fields once, and do nothing any more."""
+    found = [_CRITICAL] if _CRITICAL in annotations else []
+    words = {_CRITICAL: 'non-functional in v1.16+; use the "priorityClassName" field instead'}
+    if _SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):
+        found.append(_SECCOMP_POD)
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            key = f"{_SECCOMP_CONTAINER}{container.get('name', '')}"
+            if key in annotations and not (container.get("securityContext") or {}).get("seccompProfile"):
+                found.append(key)
+    seccomp = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+    return [f"{keyed(at, key)}: {words.get(key, seccomp)}" for key in found]
 
 
 def _spec_warnings(spec: View, at: str) -> list[str]:

@@ -63,6 +63,12 @@ class PersistentVolumeClaim(Behaviour):
     def validate(self, obj: View) -> list[FieldError]:
         return claim_spec(obj.get("spec") or {}, "spec")
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        if _BETA_CLASS not in ((obj.get("metadata") or {}).get("annotations") or {}):
+            return []
+        where = keyed("metadata.annotations", _BETA_CLASS)
+        return [f'{where}: deprecated since v1.8; use "storageClassName" attribute instead']
+
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         errors: list[FieldError] = []
         new_spec, old_spec = dict(obj.get("spec") or {}), dict(old.get("spec") or {})
