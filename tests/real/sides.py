@@ -160,7 +160,7 @@ class Side:
         kinds, wide = (QUEUES, QUEUES_EVERYWHERE) if self.queues else (WORKLOADS, ("/api/v1/nodes",))
         paths = [f"/{group}/namespaces/{namespace}/{kind}" for group, kind in kinds]
         lists = [self.send("GET", path, headers=OUTLINE).json() for path in (*paths, *wide)]
-        return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items", [])]
+        return [item["metadata"]["resourceVersion"] for found in lists for item in found.get("items") or ()]
 
     def close(self) -> None:
         while self._connections:
