@@ -38,7 +38,7 @@ class Home:
 
     @classmethod
     def default(cls) -> "Home":
-        return cls(Path(os.environ.get("GPUAAS_HOME") or Path.home() / ".gpuaas"))
+        return cls(Path(os.environ.get("GPUAAS_HOME") or Path.home() / ".gpuaas").expanduser().absolute())
 
     @property
     def kubeconfig(self) -> Path:

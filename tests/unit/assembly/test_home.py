@@ -207,6 +207,9 @@ class TestArchives:
 def test_the_default_home_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GPUAAS_HOME", str(tmp_path))
     assert Home.default().path == tmp_path
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUAAS_HOME", "here")
+    assert Home.default().path == tmp_path / "here"  # what is printed works from everywhere
     monkeypatch.delenv("GPUAAS_HOME")
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
     assert Home.default().path == tmp_path / ".gpuaas"
