@@ -12,6 +12,7 @@ from gpuaas.base.errors import ApiError
 from gpuaas.client.kueue import CONFIGURATION_KEY, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import CONFIG_MAPS
+from gpuaas.store import StoreError
 
 _log = logging.getLogger("gpuaas")
 _RBAC = "rbac.authorization.k8s.io"
@@ -23,10 +24,10 @@ _NOTE = "# As of the last start. To change it: gpuaas up --kueue-config FILE\n"
 
 
 async def show_configuration(cluster: Cluster, client: Client, text: str) -> None:
-    """`text`: the file it was started with; nothing for the defaults. Where its namespace was deleted, nobody is told."""
+    """`text`: the file it was started with; nothing for the defaults. Where it cannot be written, it is not shown."""
     try:
         await _show(cluster, client, text)
-    except ApiError as error:
+    except (ApiError, StoreError) as error:
         _log.warning("Kueue's configuration cannot be shown in %s: %s", CONFIGURATION_NAMESPACE, error)
 
 
