@@ -455,9 +455,16 @@ class Listener:
             connection.abort()
 
 
-async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
+async def listen(
+    handler: Handler,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    hurried: Callable[[], bool] = lambda: False,
+) -> Listener:
+    """`hurried`: whether something more urgent than requests is under way."""
     connections: set[Connection] = set()
-    slices = Slices()
+    slices = Slices(hurried)
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(handler, connections, slices), host, port, ssl=tls, backlog=1024, reuse_address=True
     )
