@@ -29,15 +29,17 @@ from gpuaas.engine.lifecycle import release
 COHORT_COUNT, QUEUES_EACH = 5, 6
 NOMINAL, BORROWING = 20, 100
 GAP = "free quota to admission"
+AT_ONCE = "submission to admission, room at once"
 Object = dict[str, Any]
 
 
 class Room:
     """How long there had been room for a workload when it got in: the time from free quota to admission.
 
-    It hears of every admission and every release of a cohort, in order. While victims are on their way out, room is
-    kept for whom they make place, and is not free for others: only from when the last of them has gone. The same
-    measure is taken of a run with no latency at all, where it must be nothing.
+    It hears of every arrival, admission and release of a cohort, in order. A workload waits from when the server has it,
+    which the watch shows; how long it took to get there is told apart, where there was room for it already. While
+    victims are on their way out, room is kept for whom they make place, and is not free for others: only from when the
+    last of them has gone. The same measure is taken of a run with no latency at all, where it must be nothing.
     """
 
     def __init__(self) -> None:
@@ -47,9 +49,10 @@ class Room:
         self._left: dict[str, float] = defaultdict(float)
         self._arrived: dict[str, float] = {}
         self.gaps: list[float] = []
+        self.at_once: dict[str, float] = {}  # when those were admitted that found room
 
     def arrives(self, key: str, now: float) -> None:
-        self._arrived[key] = now
+        self._arrived.setdefault(key, now)
 
     def frees(self, cohort: str, units: int, now: float) -> None:
         self._change(cohort, units, now)
@@ -65,7 +68,10 @@ class Room:
     def admitted(self, cohort: str, units: int, key: str, now: float) -> None:
         since = self._since.get((cohort, units), now if self._free[cohort] < units else 0.0)
         if not self._leaving[cohort]:
-            self.gaps.append(now - max(since, self._arrived[key], self._left[cohort]))
+            free, arrived = max(since, self._left[cohort]), self._arrived[key]
+            self.gaps.append(now - max(free, arrived))
+            if arrived > free:
+                self.at_once.setdefault(key, now)
         self._change(cohort, -units, now)
 
     def _change(self, cohort: str, units: int, now: float) -> None:
@@ -135,7 +141,6 @@ async def feed(client: HttpClient, queue: str, kind: Class, scale: float, run: R
         await asyncio.sleep(max(0.0, start + number * kind.every_ms / 1000 - time.monotonic()))
         key = f"{queue}/{kind.name}-{number:04d}"
         run.created[key] = time.monotonic()
-        run.room.arrives(key, run.created[key])
         await client.create(WORKLOADS, workload(kind, number), queue)
 
 
@@ -162,6 +167,7 @@ class Driver:
         conditions = conditions_of(obj)
         if key in run.finished:
             return
+        run.room.arrives(key, time.monotonic())
         if is_true(conditions.get("Evicted")) and is_true(conditions.get("QuotaReserved")):
             timer = run.timers.pop(key, None)
             if timer is not None:
@@ -282,6 +288,7 @@ def waits(run: Run) -> dict[str, Any]:
         by_class[key.split("/")[1].split("-")[0]].append(at - run.created[key])
     found: dict[str, Any] = {name: percentiles(values) for name, values in by_class.items()}
     found[GAP] = percentiles(run.room.gaps)
+    found[AT_ONCE] = percentiles([at - run.created[key] for key, at in run.room.at_once.items()])
     return found
 
 
@@ -318,6 +325,7 @@ def report(found: dict[str, Any], ideal: dict[str, Any]) -> None:
         _row(f"admission of {name}", found.get(name) or {})
     _row(GAP, found[GAP])
     _row(f"{GAP}, no latency", ideal[GAP])
+    _row(AT_ONCE, found[AT_ONCE])
 
 
 def _row(name: str, values: dict[str, float]) -> None:

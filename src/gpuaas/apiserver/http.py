@@ -455,16 +455,9 @@ class Listener:
             connection.abort()
 
 
-async def listen(
-    handler: Handler,
-    host: str,
-    port: int,
-    tls: ssl.SSLContext | None,
-    hurried: Callable[[], bool] = lambda: False,
-) -> Listener:
-    """`hurried`: whether something more urgent than requests is under way."""
+async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
     connections: set[Connection] = set()
-    slices = Slices(hurried)
+    slices = Slices()
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(handler, connections, slices), host, port, ssl=tls, backlog=1024, reuse_address=True
     )

@@ -19,16 +19,14 @@ _MANY: Final = 8  # requests under way; fewer leave room for everybody
 _EVERY: Final = 0.005  # seconds between turns under load, and
 _AT_ONCE: Final = 2  # how many are given then: 400 a second, twenty times what a controller manager allows itself
 
-_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for, and
-_SHORT: Final = 0.0003  # while a decision is under way: it takes several turns, and freed quota lies idle for as long
+_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for
 
 
 class Slices:
     """Requests in the order they came, a few milliseconds of them in each turn of the loop."""
 
-    def __init__(self, hurried: Callable[[], bool] = lambda: False, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._loop = asyncio.get_running_loop()
-        self._hurried = hurried
         self._now = now  # the loop's own time stands still within a turn
         self._end: float | None = None
         self._waiting: deque[Callable[[], None]] = deque()
@@ -36,7 +34,7 @@ class Slices:
     def run(self, serve: Callable[[], None]) -> None:
         """Now, or when the turn of the loop comes that has time for it."""
         if self._end is None:
-            self._end = self._now() + self._length()
+            self._end = self._now() + _SLICE
             self._loop.call_soon(self._next)
         elif self._waiting or self._now() > self._end:
             self._waiting.append(serve)
@@ -47,18 +45,14 @@ class Slices:
         if not self._waiting:
             self._end = None
             return
-        self._end = self._now() + self._length()
+        self._end = self._now() + _SLICE
         self._loop.call_soon(self._next)
         while self._waiting and self._now() <= self._end:
             self._waiting.popleft()()
 
-    def _length(self) -> float:
-        return _SHORT if self._hurried() else _SLICE
-
 
 class Turns:
     def __init__(self) -> None:
-        self.deciders: list[Callable[[], bool]] = []  # each says whether a decision of its is under way
         self._requests = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -67,9 +61,6 @@ class Turns:
     def quiet(self) -> bool:
         """No request is under way."""
         return not self._requests
-
-    def hurried(self) -> bool:
-        return any(deciding() for deciding in self.deciders)
 
     def began(self) -> None:
         self._requests += 1

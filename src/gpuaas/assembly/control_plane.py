@@ -150,11 +150,11 @@ class ControlPlane:
             ) from None
         wanted = self.settings.port or self.home.last_port()
         try:
-            return await listen(self.server.handle, host, wanted, tls, self.server.turns.hurried)
+            return await listen(self.server.handle, host, wanted, tls)
         except OSError as error:
             if not self.settings.port and wanted:
                 with contextlib.suppress(OSError):
-                    return await listen(self.server.handle, host, 0, tls, self.server.turns.hurried)
+                    return await listen(self.server.handle, host, 0, tls)
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
 
@@ -169,7 +169,7 @@ class ControlPlane:
                     self.clock,
                     self.settings.fleet,
                     here,
-                    self.server.turns,
+                    self.server.turns.take,
                     self.settings.kueue_text,
                 )
             )

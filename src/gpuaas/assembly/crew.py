@@ -3,10 +3,10 @@
 Importing all of it takes as long as the API server needs to be ready, so it is done after, in a thread.
 """
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
-from gpuaas.apiserver.turns import Turns
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
@@ -25,7 +25,7 @@ async def run_crew(
     clock: Clock,
     fleet: Fleet | None,
     home: Path | None,
-    turns: Turns | None = None,
+    turn: Callable[[], Awaitable[None]] | None = None,
     kueue: str = "",
 ) -> Controllers:
     """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node. `kueue`: the
@@ -37,13 +37,11 @@ async def run_crew(
         LocalDiscovery(parts.cluster),
         root_ca=trust.authority_pem,
         secret_token=parts.access.secret_token,
-        turn=turns.take if turns is not None else None,
+        turn=turn,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
-    if turns is not None:
-        turns.deciders.append(core.scheduler.is_deciding)
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
     made += executors(parts, deps, fleet, home)

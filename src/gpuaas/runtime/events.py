@@ -25,7 +25,7 @@ BURST = 25
 REFILL = 1 / 300.0
 REMEMBERED = 4096
 QUEUE_LIMIT = 100_000
-AT_ONCE = 2
+AT_ONCE = 8
 
 _log = logging.getLogger(__name__)
 V = TypeVar("V")

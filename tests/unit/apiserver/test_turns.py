@@ -106,7 +106,7 @@ def test_who_gave_up_takes_no_turn_from_others(monkeypatch: pytest.MonkeyPatch) 
 @scenario
 async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -> None:
     now, served = 0.0, []
-    slices = Slices(now=lambda: now)
+    slices = Slices(lambda: now)
 
     def serve(number: int) -> None:
         nonlocal now
@@ -124,26 +124,3 @@ async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -
     await _turn_of_the_loop()
     slices.run(partial(serve, 9))
     assert served[-1] == 9, "where nobody waits, a request is served at once"
-
-
-@scenario
-async def test_slices_are_short_while_a_decision_is_under_way() -> None:
-    now, served = 0.0, []
-    turns = Turns()
-    deciding = True
-    turns.deciders.append(lambda: deciding)
-    slices = Slices(turns.hurried, now=lambda: now)
-
-    def serve(number: int) -> None:
-        nonlocal now
-        now += 0.001
-        served.append(number)
-
-    for number in range(7):
-        slices.run(partial(serve, number))
-    assert served == [0]
-    await asyncio.sleep(0)
-    assert served == [0, 1]
-    deciding = False
-    await asyncio.sleep(0)
-    assert served == [0, 1, 2, 3, 4]

@@ -60,7 +60,7 @@ UNUSABLE = "Inadmissible"
 class KueueCore(Controller):
     name = "kueue"
     component = "kueue-workload-controller"
-    workers = 2  # each takes a step in every turn of the loop, and decisions wait for turns
+    workers = 16
 
     def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)

@@ -66,10 +66,6 @@ class Scheduler:
     def idle(self) -> bool:
         return not self._due and not self._writes and self.words.idle
 
-    def is_deciding(self) -> bool:
-        """Whether something is to be looked at, or what was decided is not written yet."""
-        return self._due or bool(self._admitting) or bool(self._evicting)
-
     def wake(self) -> None:
         """Something changed: look in the loop's next turn, once for all that changes in this one."""
         if self._runs and not self._due:

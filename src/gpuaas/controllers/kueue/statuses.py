@@ -34,7 +34,7 @@ _COUNTED = frozenset({"flavorsReservation", "flavorsUsage"})  # not there at all
 
 class QueueStatuses(Controller):
     name = "kueue-statuses"
-    workers = 1
+    workers = 4
 
     def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
