@@ -1,9 +1,8 @@
 """A local view of one resource, kept fresh by list and watch.
 
 The objects are the client's own, by reference, but for who owns which field, which is half of many an object and no
-controller's business: nobody changes them. A watch that ends is resumed where it stood; a
-revision that is gone (410) means a new list, whose difference to the view is told to the handlers like events.
-Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
+controller's business: nobody changes them. A watch that ends is resumed where it stood; a revision that is gone (410)
+means a new list, whose difference to the view is told to the handlers like events. Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
 until the view contains its own writes (module writes does that for every controller).
 """
 

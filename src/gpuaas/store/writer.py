@@ -109,7 +109,7 @@ class Writer:
             self._busy = bool(self._queue)
             if self._busy:
                 self._begin()
-            elif self._at_rest is not None:
+            elif self._at_rest is not None and not self._at_rest.done():  # whoever closes may have been cancelled
                 self._at_rest.set_result(None)
 
     def _take_batch(self) -> "list[_Write]":
