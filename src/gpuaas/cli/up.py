@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
-_SWITCH = 0.0005  # seconds the store's thread waits for the interpreter: a commit needs it several times over
 
 
 class WrongFile(click.ClickException):
@@ -191,7 +190,6 @@ def _foreground(home: Home, started: Started) -> None:
 
     import uvloop
 
-    sys.setswitchinterval(_SWITCH)
     gc.disable()  # until all is in place (control_plane): importing makes no garbage worth looking for
 
     from gpuaas.admission.configuration import Configuration
