@@ -74,7 +74,9 @@ class Nominator:
         self._found: dict[tuple[frozenset[int], tuple[tuple[int, int], ...]], list[Target]] = {}
 
     def outcome(self) -> Outcome:
+        """To be asked once."""
         assignment, targets = self._full_or_reduced()
+        del self._assigner  # it asks us about victims: no ring is left to the garbage collector
         if self.plan.tas and assignment.mode is Mode.PREEMPT:
             place_after(
                 assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places, [t.item for t in targets]

@@ -291,6 +291,7 @@ class Pending:
         if bucket.size == 0:
             if self._buckets.get((bucket.shape, bucket.local_queue)) is bucket:
                 del self._buckets[bucket.shape, bucket.local_queue]
+                bucket.heap = []  # its items know it: no ring is left to the garbage collector
             return item
         if len(bucket.heap) > 64 and len(bucket.heap) > 4 * bucket.size:
             bucket.heap = [entry for entry in bucket.heap if entry[1].queued and entry[1].rank is entry[0]]

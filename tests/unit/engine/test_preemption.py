@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
@@ -173,3 +174,17 @@ def test_one_that_waits_for_its_victims_may_go_before_those_that_would_slip_in(f
     for _ in range(3):
         lab.cycle()
     assert ("big" in lab.running()) is first
+
+
+def test_decisions_leave_nothing_to_the_garbage_collector() -> None:
+    lab = reclaiming()
+    lab.submit("a2", "A", 6, priority=0)
+    lab.submit("a3", "A", 40, priority=0)
+    gc.collect()
+    gc.disable()
+    try:
+        lab.cycle()
+        lab.cycle()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
