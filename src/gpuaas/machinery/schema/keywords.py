@@ -16,6 +16,7 @@ from gpuaas.machinery.schema.valuechecks import (
     classes_of,
     enum_check,
     field_of,
+    format_of,
     json_kind,
     message,
     number_check,
@@ -25,6 +26,9 @@ from gpuaas.machinery.schema.valuechecks import (
     types_of,
     unplaced,
 )
+
+_SHORT: Final = 64
+_REMEMBERED: Final = 128  # texts for each place: a few kilobytes at most
 
 
 def compile_check(source: Mapping[str, Any]) -> Check:
@@ -41,6 +45,8 @@ def compile_check(source: Mapping[str, Any]) -> Check:
         )
         if part is not None
     ]
+    if types_of(source) == ("string",) and (source.get("pattern") or source.get("enum") or format_of(source)):
+        return _remembering(parts)
     if len(parts) == 1:
         return parts[0]
     if len(parts) == 2:
@@ -55,6 +61,25 @@ def compile_check(source: Mapping[str, Any]) -> Check:
     def check(value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
         for part in parts:
             part(value, old, path, errors)
+
+    return check
+
+
+def _remembering(parts: Sequence[Check]) -> Check:
+    """Texts that must look a certain way are few and come again and again (reasons, types, names, moments): those found
+    to be right need not be looked at again."""
+    right: set[str] = set()
+
+    def check(value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
+        if value.__class__ is str and value in right:
+            return
+        before = len(errors)
+        for part in parts:
+            part(value, old, path, errors)
+        if len(errors) == before and value.__class__ is str and len(value) <= _SHORT:
+            if len(right) >= _REMEMBERED:
+                right.clear()
+            right.add(value)
 
     return check
 

@@ -41,7 +41,9 @@ def validate_rules(schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any
     if node is None:
         return []
     before = MISSING if old is None else old
-    return list(_ask(node, obj, before, "", _Unchanged(obj, before, None), Budget()))
+    errors: list[FieldError] = []
+    _ask(node, obj, before, "", _Unchanged(obj, before, None), Budget(), errors)
+    return errors
 
 
 def unevaluated_rules(openapi: Mapping[str, Any], path: str) -> list[str]:
@@ -83,7 +85,7 @@ class RuleNode:
     additional: "RuleNode | None" = None
     items: "RuleNode | None" = None
     list_keys: tuple[str, ...] = ()
-    convert: Callable[[Any], Any] | None = None  # from JSON to CEL's values, where they differ
+    convert: Callable[[Any], Any] | None = None  # from JSON to CEL's values, where a rule meets one that differs
     always: bool = False  # something is to be said here or below even if nothing changed
 
 
@@ -110,7 +112,8 @@ def _compile(source: Mapping[str, Any], *, resource: bool = False) -> RuleNode |
     type_ = of_schema(source, resource=resource) if said else None
     rules = tuple(compile_rule(rule, index, source, type_) for index, rule in enumerate(said)) if type_ else ()
     keys = source.get("x-kubernetes-list-map-keys", ()) if source.get("x-kubernetes-list-type") == "map" else ()
-    convert = _converter(type_) if type_ is not None else None
+    meets_text = any(said.meets_text for rule in rules for said in (rule.expression, rule.message) if said is not None)
+    convert = _converter(type_) if type_ is not None and meets_text else None
     always = any(rule.is_transition or (rule.expression is None and not rule.missing) for rule in rules)
     always = always or any(node.always for node in (*below.values(), item_node, extra_node) if node is not None)
     return RuleNode(source.get("type", ""), rules, below, extra_node, item_node, tuple(keys), convert, always)
@@ -206,29 +209,37 @@ class _Unchanged:
 
 
 def _ask(
-    node: RuleNode, value: Any, old: Any, path: str, unchanged: _Unchanged, budget: Budget
-) -> Iterator[FieldError]:
+    node: RuleNode,
+    value: Any,
+    old: Any,
+    path: str,
+    unchanged: _Unchanged,
+    budget: Budget,
+    errors: list[FieldError],
+) -> None:
     if budget.left <= 0:
         return
     if value is None or (not node.always and old is not MISSING and (old is value or old == value)):
         return
     if node.rules:
-        yield from _ask_here(node, value, old, path, unchanged, budget)
+        errors.extend(_ask_here(node, value, old, path, unchanged, budget))
     if isinstance(value, dict):
         before: Mapping[str, Any] = old if isinstance(old, dict) else {}
         for key, item in value.items():
             place = node.properties.get(key)
+            if place is None and node.additional is None:
+                continue
             where = child(path, key) if place is not None else keyed(path, key)
             place = place or node.additional
-            if place is not None:
-                earlier = before.get(key, MISSING)
-                yield from _ask(place, item, earlier, where, _Unchanged(item, earlier, unchanged), budget)
+            assert place is not None
+            earlier = before.get(key, MISSING)
+            _ask(place, item, earlier, where, _Unchanged(item, earlier, unchanged), budget, errors)
     elif isinstance(value, list) and node.items is not None:
         known = _by_keys(old, node.list_keys)
         for index, item in enumerate(value):
             earlier = known.get(_keys_of(item, node.list_keys), MISSING) if known else MISSING
             judged = _Unchanged(item, earlier, unchanged)
-            yield from _ask(node.items, item, earlier, child(path, index), judged, budget)
+            _ask(node.items, item, earlier, child(path, index), judged, budget, errors)
 
 
 def _by_keys(old: Any, keys: tuple[str, ...]) -> dict[Any, Any]:

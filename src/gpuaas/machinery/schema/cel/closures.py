@@ -46,12 +46,15 @@ def dispatched(name: str, overloads: list[Overload], runs: list[Run], *, free: b
     return call
 
 
-def equality(types: tuple[Type, ...], runs: list[Run], *, negated: bool) -> Run:
+def equality(types: tuple[Type, ...], runs: list[Run], *, negated: bool, constant: Any) -> Run:
+    """`constant`: the second value, if it is written in the expression."""
     first, second = runs
     kind = next((type_ for type_ in types if type_.list_type in ("set", "map")), None)
     if kind is not None:
         return lambda env: _same_members(env, first(env), second(env)) is not negated
     if types[0] is types[1] and types[0] in (STRING, INT, BOOL, TIMESTAMP, DURATION):
+        if constant is not None:
+            return lambda env: (first(env) == constant) is not negated
         if negated:
             return lambda env: first(env) != second(env)
         return lambda env: first(env) == second(env)
@@ -72,12 +75,12 @@ def _same_members(env: dict[str, Any], first: Any, second: Any) -> bool:
     return len(first) == len(second) and all(contains(second, item) for item in first)
 
 
-def either(first: Run, second: Run, *, decisive: bool) -> Run:
-    """`||` (decisive: true) and `&&` (decisive: false). An error counts only if the other side decides nothing."""
+def junction(sides: list[Run], *, decisive: bool) -> Run:
+    """`||` (decisive: true) and `&&` (decisive: false). An error counts only if no other side decides."""
 
     def run(env: dict[str, Any]) -> bool:
         problem: CelError | None = None
-        for side in (first, second):
+        for side in sides:
             try:
                 value = side(env)
             except CelError as raised:
@@ -90,6 +93,25 @@ def either(first: Run, second: Run, *, decisive: bool) -> Run:
         if problem is not None:
             raise problem
         return not decisive
+
+    return run
+
+
+def variable(slot: str) -> Run:
+    return lambda env: env[slot]
+
+
+def field_of_variable(slot: str, key: str, *, null_is_absent: bool) -> Run:
+    """`field_of` a variable: most of what rules look at."""
+
+    def run(env: dict[str, Any]) -> Any:
+        value = env[slot]
+        if value.__class__ is not dict:
+            raise CelError(NO_OVERLOAD)
+        item = value.get(key)
+        if item is None and (null_is_absent or key not in value):
+            raise CelError(f"no such key: {key}")
+        return item
 
     return run
 

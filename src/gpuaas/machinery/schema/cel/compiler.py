@@ -17,11 +17,13 @@ from gpuaas.machinery.schema.cel.closures import (
     Run,
     direct,
     dispatched,
-    either,
     equality,
     field_of,
+    field_of_variable,
+    junction,
     optional_field,
     presence,
+    variable,
 )
 from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, UNSUPPORTED_PREFIX, Overload, read_time
 from gpuaas.machinery.schema.cel.macros import compile_macro
@@ -41,11 +43,13 @@ from gpuaas.machinery.schema.cel.types import (
     BOOL,
     BYTES,
     DOUBLE,
+    DURATION,
     DYN,
     ERROR,
     INT,
     NULL,
     STRING,
+    TIMESTAMP,
     TYPE,
     UINT,
     A,
@@ -54,6 +58,7 @@ from gpuaas.machinery.schema.cel.types import (
     assign,
     list_of,
     map_of,
+    meets_text,
     optional_of,
     substitute,
 )
@@ -95,6 +100,7 @@ class Expression:
     type: Type
     run: Run
     uses: frozenset[str]  # the variables it reads
+    meets_text: bool  # it may meet a value that is text in JSON and something else here
 
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> Expression:
@@ -107,7 +113,7 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> Expression
         raise Unsupported(", ".join(sorted(compiler.missing)))
     if compiler.issues:
         raise Problem(source, compiler.issues)
-    return Expression(source, type_, run, frozenset(compiler.used))
+    return Expression(source, type_, run, frozenset(compiler.used), compiler.meets_text)
 
 
 def _nothing(_env: dict[str, Any]) -> Any:
@@ -123,12 +129,21 @@ class Compiler:
         self.missing: set[str] = set()
         self.used: set[str] = set()
         self.slots = 0
+        self.meets_text = False
+        self._variables: dict[Run, str] = {}  # the slots of those parts that only read a variable
+        self._junctions: dict[Run, tuple[bool, list[Run]]] = {}  # what the parts that are logic decide by
 
     def issue(self, at: int, text: str) -> Typed:
         self.issues.append((at, text))
         return ERROR, _nothing
 
     def compile(self, node: Node) -> Typed:
+        type_, run = self._compile(node)
+        if type_ in (TIMESTAMP, DURATION, BYTES):
+            self.meets_text = True
+        return type_, run
+
+    def _compile(self, node: Node) -> Typed:
         match node:
             case Const():
                 return _constant(node)
@@ -158,7 +173,9 @@ class Compiler:
             return self.issue(node.at, f"undeclared reference to '{node.name}' (in container '')")
         type_, slot = found
         self.used.add(node.name)
-        return type_, lambda env: env[slot]
+        run = variable(slot)
+        self._variables[run] = slot
+        return type_, run
 
     def _select(self, node: Select) -> Typed:
         type_, operand = self.compile(node.operand)
@@ -170,6 +187,8 @@ class Compiler:
             return BOOL, presence(operand, key, null_is_absent=null_is_absent, through=through)
         if node.optional or through:
             return optional_of(result), optional_field(operand, key, null_is_absent=null_is_absent, through=through)
+        if operand in self._variables:
+            return result, field_of_variable(self._variables[operand], key, null_is_absent=null_is_absent)
         return result, field_of(operand, key, null_is_absent=null_is_absent)
 
     def _field(self, type_: Type, node: Select) -> tuple[Type, str]:
@@ -244,7 +263,16 @@ class Compiler:
         for type_ in (first_type, second_type):
             if type_ not in (BOOL, DYN, ERROR):
                 return self.no_overload(node.function, (first_type, second_type), node.at)
-        return BOOL, either(first, second, decisive=node.function == "_||_")
+        decisive = node.function == "_||_"
+        sides = [*self._sides(first, decisive), *self._sides(second, decisive)]
+        run = junction(sides, decisive=decisive)
+        self._junctions[run] = decisive, sides
+        return BOOL, run
+
+    def _sides(self, run: Run, decisive: bool) -> list[Run]:
+        """`a && b && c` is one question with three sides."""
+        found = self._junctions.get(run)
+        return found[1] if found is not None and found[0] is decisive else [run]
 
     def _conditional(self, node: Call) -> Typed:
         (asked, condition), (first_type, first), (second_type, second) = (self.compile(arg) for arg in node.args)
@@ -327,8 +355,12 @@ class Compiler:
         result = next(iter(results.values())) if len(results) == 1 else DYN
         runs = [run for _, run in arguments]
         certain = len(fitting) == 1 and not any(type_ in (DYN, ERROR) for type_ in types)
+        if not is_free(name) and any(map(meets_text, types)):
+            self.meets_text = True
         if name in ("_==_", "_!=_") and len(arguments) == 2:
-            return BOOL, equality(types, runs, negated=name == "_!=_")
+            second = node.args[-1]
+            constant = second.value if isinstance(second, Const) and second.type in ("string", "bool") else None
+            return BOOL, equality(types, runs, negated=name == "_!=_", constant=constant)
         if certain:
             return result, direct(name, fitting[0][0].run, runs, free=is_free(name))
         return result, dispatched(name, [each for each, _ in fitting], runs, free=is_free(name))

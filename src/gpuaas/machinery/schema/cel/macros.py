@@ -32,7 +32,13 @@ def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
             return compiler.issue(node.bodies[0].at, f"expected type 'bool' but found '{condition}'")
         result = list_of(types[-1] if node.name == "filter" else bodies[-1][0])
         return compiler.no_overload("_?_:_", (condition, result, result), node.at)
-    loop = _loop(target, slots, is_pair=len(slots) == 2, cost=1 + sum(map(parts, node.bodies)))
+    cost = 1 + sum(map(parts, node.bodies))
+    loop = _loop(target, slots, is_pair=len(slots) == 2, cost=cost)
+    if node.name in ("all", "exists"):
+        body, decisive = bodies[-1][1], node.name == "exists"
+        if len(slots) == 1:
+            return BOOL, _quantifier_of_items(target, slots[0], cost, body, loop, decisive=decisive)
+        return BOOL, _quantifier(loop, body, decisive=decisive)
     return _finish(node, type_, bodies, loop)
 
 
@@ -93,10 +99,6 @@ def _finish(node: Macro, type_: Type, bodies: "list[Typed]", loop: Loop) -> "Typ
     last_type, last = bodies[-1]
     condition = bodies[0][1] if len(bodies) == 2 else None
     match node.name:
-        case "all":
-            return BOOL, _quantifier(loop, last, decisive=False)
-        case "exists":
-            return BOOL, _quantifier(loop, last, decisive=True)
         case "exists_one" | "existsOne":
             return BOOL, lambda env: sum(_truth(last(env)) for _ in loop(env)) == 1
         case "filter":
@@ -130,6 +132,34 @@ def _quantifier(loop: Loop, body: Run, *, decisive: bool) -> Run:
                     return decisive
             except CelError as raised:
                 problem = problem or raised
+        if problem is not None:
+            raise problem
+        return not decisive
+
+    return run
+
+
+def _quantifier_of_items(target: Run, slot: str, cost: int, body: Run, loop: Loop, *, decisive: bool) -> Run:
+    """The same with one variable, which nearly always goes through a list: no generator, no second look."""
+    others = _quantifier(loop, body, decisive=decisive)
+
+    def run(env: dict[str, Any]) -> Any:
+        value = target(env)
+        if value.__class__ is not list:
+            return others(env)
+        problem: CelError | None = None
+        spend = env[BUDGET].spend
+        for env[slot] in value:
+            spend(cost)
+            try:
+                answer = body(env)
+            except CelError as raised:
+                problem = problem or raised
+                continue
+            if answer is decisive:
+                return decisive
+            if answer.__class__ is not bool:
+                problem = problem or CelError(NO_OVERLOAD)
         if problem is not None:
             raise problem
         return not decisive

@@ -48,6 +48,14 @@ def optional_of(value: Type) -> Type:
     return Type("optional_type", (value,))
 
 
+def meets_text(type_: Type) -> bool:
+    """Whether a value of this type, or a part of it, is text in JSON and something else in CEL."""
+    if type_ in (TIMESTAMP, DURATION, BYTES):
+        return True
+    parts = (part for _, part in type_.fields.values()) if type_.fields is not None else type_.params
+    return any(meets_text(part) for part in parts)
+
+
 _NULLABLE: Final = frozenset((TIMESTAMP, DURATION, QUANTITY, URL, IP, CIDR, SEMVER, FORMAT))
 
 Bindings = dict[Type, Type]
