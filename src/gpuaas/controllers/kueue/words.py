@@ -1,7 +1,8 @@
 """Why workloads wait, written as conditions and events: beside the decisions, and never before them.
 
 Only the newest word about each is written. A few are on their way at a time, they let the server's requests go first,
-and where the numbers change all the time they are told now and then: nobody reads faster.
+and where the numbers change all the time they are told now and then: nobody reads faster. Where many wait at once, most
+of them get in a moment later: only those that still wait then are told why.
 """
 
 import asyncio
@@ -31,6 +32,8 @@ EVENT_LIMIT: Final = 1024
 ATTEMPTS: Final = 8  # at a write others write as well
 _SPEAKERS: Final = 4
 _AT_ONCE, _A_SECOND = 5, 1.0  # about one waiting workload
+_CROWD: Final = 8
+_MOMENT: Final = 0.25  # seconds
 
 
 async def newest_of(client: Client, workload: Object) -> Object:
@@ -57,11 +60,13 @@ class Words:
         self._recorder = recorder
         self._turn = turn
         self._unsaid: dict[str, Passed] = {}
+        self._since: dict[str, float] = {}  # when each of these was first passed over, in the same order
         self._saying: set[str] = set()
         self._speakers = 0
         self._paces: dict[str, Pace] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._timers: set[asyncio.Task[None]] = set()
+        self._looks_again = False
         self.granular: Callable[[], bool] = lambda: False
         """Whether conditions tell the finer reasons."""
 
@@ -70,13 +75,15 @@ class Words:
         return not self._tasks
 
     def say(self, passed: Iterable[Passed]) -> None:
+        now = self._clock.monotonic()
         for each in passed:
             self._unsaid[each.key] = each
+            self._since.setdefault(each.key, now)
         self._find_speakers()
 
     def forget(self, key: str) -> None:
         """It waits no longer."""
-        self._unsaid.pop(key, None)
+        self._drop(key)
         self._paces.pop(key, None)
 
     def stop(self) -> None:
@@ -95,6 +102,8 @@ class Words:
 
     def _find_speakers(self) -> None:
         for _ in range(min(_SPEAKERS, len(self._unsaid)) - self._speakers):
+            if self._next_unsaid() is None:
+                return
             self._speakers += 1
             self._begin(self._speak())
 
@@ -115,12 +124,36 @@ class Words:
                 finally:
                     self._rest(key, said)
                 if self._unsaid.get(key) is passed:
-                    del self._unsaid[key]
+                    self._drop(key)
         finally:
             self._speakers -= 1
 
+    def _drop(self, key: str) -> None:
+        self._unsaid.pop(key, None)
+        self._since.pop(key, None)
+
     def _next_unsaid(self) -> str | None:
-        return next((key for key in self._unsaid if key not in self._saying), None)
+        """The one that has waited longest, if it is not too soon in a crowd; then somebody looks again when it is time."""
+        key = next((key for key in self._since if key not in self._saying), None)
+        if key is None or len(self._unsaid) <= _CROWD:
+            return key
+        wait = self._since[key] + _MOMENT - self._clock.monotonic()
+        if wait <= 0:
+            return key
+        if not self._looks_again:
+            self._looks_again = True
+            self._wait_aside(self._look_again(wait))
+        return None
+
+    async def _look_again(self, wait: float) -> None:
+        await self._clock.sleep(wait)
+        self._looks_again = False
+        self._find_speakers()
+
+    def _wait_aside(self, waiting: Coroutine[Any, Any, None]) -> None:
+        timer = asyncio.ensure_future(waiting)
+        self._timers.add(timer)
+        timer.add_done_callback(self._timers.discard)
 
     def _rest(self, key: str, said: bool) -> None:
         """Nobody reads faster than this; where the numbers change all the time, the newest are written now and then."""
@@ -136,9 +169,7 @@ class Words:
         if not wait:
             self._saying.discard(key)
             return
-        timer = asyncio.ensure_future(self._speak_again(key, wait))
-        self._timers.add(timer)
-        timer.add_done_callback(self._timers.discard)
+        self._wait_aside(self._speak_again(key, wait))
 
     async def _speak_again(self, key: str, wait: float) -> None:
         await self._clock.sleep(wait)
