@@ -50,7 +50,7 @@ class Engine(World):
         self._grounds = self._new_grounds()
         for queue in self.forest.queues.values():
             self._line_up(queue)
-        self._everything_changed()
+        self._outdate(None)
 
     def _new_grounds(self) -> Grounds:
         names = self.config.fair_sharing

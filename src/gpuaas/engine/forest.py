@@ -60,14 +60,30 @@ class Forest:
         self._changed.clear()
         self._changed.update(changed)  # type: ignore[call-overload]
 
-    def flavors_changed(self) -> None:
-        """Flavors, topologies or nodes changed: what was worked out from them is void."""
+    def flavors_changed(self) -> frozenset[str]:
+        """Flavors, topologies or nodes changed: what was worked out from them is void. Gives the queues that opened."""
+        opened: list[str] = []
         for queue in self.queues.values():
             queue.plans = {}
             inactive = self._why_inactive(queue.spec)
             if inactive != queue.inactive:
+                if inactive is None:
+                    opened.append(queue.name)
                 queue.inactive = inactive
                 self._shape_changed = True
+        return frozenset(opened)
+
+    def cohort_node(self, name: str) -> CohortNode | None:
+        """As of the last look at the shape."""
+        return next((node for tree in self._trees for node in tree.cohorts if node.name == name), None)
+
+    def lenders(self, node: Node | None) -> list[str]:
+        """Who gets back what a queue or cohort has borrowed, should it leave its tree now; and whom it held in a circle."""
+        tree = next((each for each in self._trees if node in each.queues or node in each.cohorts), None)
+        if node is None or tree is None:
+            return []
+        borrows = any(used > node.subtree.get(fr, 0) for fr, used in node.usage.items())
+        return [queue.name for queue in tree.queues] if borrows or tree.cyclic else []
 
     def trees(self) -> list[Tree]:
         if self._shape_changed:

@@ -172,3 +172,7 @@ class Tree:
             self._changed[self] = None
         else:
             self._changed.pop(self, None)
+
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether a queue or cohort of these names is part of it."""
+        return bool(names) and any(node.name in names for node in (*self.queues, *self.cohorts))

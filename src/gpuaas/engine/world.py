@@ -1,7 +1,8 @@
 """The engine's world: who exists, what waits, what runs; kept in step with what the engine is told.
 
-Takes changes and wakes what each can matter to: a workload's own tree for workloads, everything for quotas, flavors,
-namespaces and nodes. Decides nothing (`cycle` does). Invariants are `checks`'.
+Takes changes and wakes what each can matter to: a workload's own tree for workloads, the trees of the queues concerned
+for quotas, flavors and namespaces, all of them where places may have come free. Decides nothing (`cycle` does).
+Invariants are `checks`'.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from gpuaas.engine.values import (
     Workload,
 )
 
-Clock = tuple[int, Millis, tuple[tuple[Millis, str], ...], frozenset[str], bool]
+Clock = tuple[int, Millis, tuple[tuple[Millis, str], ...], frozenset[str], bool, frozenset[str] | None]
 
 
 class World:
@@ -48,6 +49,8 @@ class World:
         self._now: Millis = 0
         self._shapes = Shapes()
         self._outdated = False
+        self._news: frozenset[str] | None = frozenset()
+        """The queues and cohorts whose trees are worth another look once all is up to date; None: all of them."""
         self._timers: list[tuple[Millis, str]] = []
         """When back-offs end."""
 
@@ -64,10 +67,11 @@ class World:
         return self._timers[0][0] if self._timers else None
 
     def clock(self) -> Clock:
-        return self.cycles, self._now, tuple(self._timers), frozenset(self.not_ready), self._outdated
+        not_ready = frozenset(self.not_ready)
+        return self.cycles, self._now, tuple(self._timers), not_ready, self._outdated, self._news
 
     def set_clock(self, clock: Clock) -> None:
-        self.cycles, self._now, timers, not_ready, self._outdated = clock
+        self.cycles, self._now, timers, not_ready, self._outdated, self._news = clock
         self._timers, self.not_ready = list(timers), set(not_ready)
 
     def local_usage(self, key: str) -> float:
@@ -103,23 +107,22 @@ class World:
             case Namespace(name, labels):
                 self._set_namespace(name, dict(labels))
             case Flavor():
-                self.flavors[change.name] = change
-                self.places.moved = True
-                self._everything_changed()
+                self._set_flavor(change)
             case ClusterQueue():
                 self._set_cluster_queue(change)
             case Cohort():
-                self.forest.set_cohort(change)
-                self._everything_changed()
+                self._set_cohort(change)
             case LocalQueue():
                 self._set_local_queue(change)
-            case Topology() | Node():
+            case Topology():
                 self.places.learn(change)
-                self._everything_changed()
+                self._outdate(self._queues_with(f for f in self.flavors.values() if f.topology == change.name))
+            case Node():
+                self._set_node(change)
             case OtherUsage(node, amounts, wakes):
                 self.places.others_take(node, amounts)
                 if wakes:
-                    self._everything_changed()
+                    self._outdate(None)
             case Gone(kind, name):
                 self._gone(kind, name)
 
@@ -319,14 +322,36 @@ class World:
             if before is None or not term_holds(wanted, before):
                 self._flush(queue)
 
+    def _set_flavor(self, flavor: Flavor) -> None:
+        before = self.flavors.get(flavor.name, flavor)
+        self.flavors[flavor.name] = flavor
+        self.places.moved = True
+        self._outdate(None if flavor.topology or before.topology else self._queues_with((flavor,)))
+
+    def _set_node(self, node: Node) -> None:
+        """It matters to nobody unless it has places, and then its room may be anybody's."""
+        mattered = self.places.matters(node.name)
+        self.places.learn(node)
+        self._outdate(None if mattered or self.places.matters(node.name) else ())
+
+    def _set_cohort(self, cohort: Cohort) -> None:
+        before = self.forest.cohorts.get(cohort.name)
+        if before is not None and before.parent != cohort.parent:
+            self._outdate(self.forest.lenders(self.forest.cohort_node(cohort.name)))
+        self.forest.set_cohort(cohort)
+        self._outdate((cohort.name,))
+
     def _set_cluster_queue(self, spec: ClusterQueue) -> None:
-        fresh = spec.name not in self.forest.queues
+        before = self.forest.queues.get(spec.name)
+        fresh = before is None
+        if before is not None and before.spec.cohort != spec.cohort:
+            self._outdate(self.forest.lenders(before))
         queue = self.forest.set_queue(spec)
         self._line_up(queue)
         if fresh:
             for item in self.items.values():
                 self._adopt(item, queue)
-        self._everything_changed()
+        self._outdate((spec.name,))
 
     def _line_up(self, queue: Queue) -> None:
         """By what its LocalQueues have used, where the queue asks for it and somebody counts."""
@@ -351,9 +376,7 @@ class World:
             if not item.reserved and item.workload.queue_key == local.key:
                 wanted = self._queue_for(item.workload)
                 if wanted is not item.queue:
-                    self._unqueue(item)
-                    item.queue = wanted
-                    self._enqueue(item)
+                    self._move(item, wanted)
 
     def _gone(self, kind: str, name: str) -> None:
         match kind:
@@ -361,32 +384,52 @@ class World:
                 self.local_queues.pop(name, None)
                 self._strand(item for item in self.items.values() if item.workload.queue_key == name)
             case "Flavor":
-                self.flavors.pop(name, None)
+                flavor = self.flavors.pop(name, None)
                 self.places.moved = True
+                self._outdate(None if flavor is not None and flavor.topology else ())
             case "Cohort":
+                self._outdate(self.forest.lenders(self.forest.cohort_node(name)))
                 self.forest.remove_cohort(name)
             case "ClusterQueue":
-                queue = self.forest.queues.get(name)
-                self._strand(item for item in self.items.values() if item.queue is queue)
-                for item in queue.running.values() if queue is not None else ():
-                    item.queue = None
-                self.forest.remove_queue(name)
+                self._remove_queue(name)
             case "Namespace":
                 self.namespaces.pop(name, None)
             case _:
+                mattered = kind == "Node" and self.places.matters(name)
                 self.places.forget(kind, name)
-        self._everything_changed()
+                self._outdate(None if mattered else ())
+
+    def _remove_queue(self, name: str) -> None:
+        queue = self.forest.queues.get(name)
+        self._outdate(self.forest.lenders(queue))
+        self._strand(item for item in self.items.values() if item.queue is queue)
+        for item in queue.running.values() if queue is not None else ():
+            item.queue = None
+        self.forest.remove_queue(name)
+
+    def _move(self, item: Item, queue: Queue | None) -> None:
+        """A pending item waits elsewhere from now on; who stood behind it is next."""
+        if item.queue is not None:
+            self._unqueue(item)
+            self.forest.wake(item.queue)
+        item.queue = queue
+        self._enqueue(item)
 
     def _strand(self, items: Iterable[Item]) -> None:
         """Pending items that have no queue any more."""
         for item in items:
             if not item.reserved:
-                self._unqueue(item)
-                item.queue = None
+                self._move(item, None)
 
-    def _everything_changed(self) -> None:
-        """Something that many queues depend on changed: look at all of them again, once, when it next matters."""
+    def _queues_with(self, flavors: Iterable[Flavor]) -> list[str]:
+        names = {flavor.name for flavor in flavors}
+        return [q.name for q in self.forest.queues.values() if any(names.intersection(g.flavors) for g in q.groups)]
+
+    def _outdate(self, news_for: Iterable[str] | None) -> None:
+        """What follows from quotas, flavors and nodes has to be worked out again, once, when it next matters; and who
+        waits in the trees of these queues and cohorts is worth another look (None: everywhere)."""
         self._outdated = True
+        self._news = None if news_for is None or self._news is None else self._news.union(news_for)
 
     def refresh(self) -> None:
         """Bring everything that follows from quotas, flavors and nodes up to date."""
@@ -394,10 +437,12 @@ class World:
             self._outdated = False
             self.places.flavors_changed()
             self._count_places()
-            self.forest.flavors_changed()
+            opened = self.forest.flavors_changed()
+            news, self._news = self._news, frozenset()
             for tree in self.forest.trees():
-                tree.dirty = True
-                self._flush_tree(tree)
+                if news is None or tree.has_any(news) or tree.has_any(opened):
+                    tree.dirty = True
+                    self._flush_tree(tree)
 
     def _count_places(self) -> None:
         """What is held counts at the places flavors have now: none while a flavor or its topology is missing."""
