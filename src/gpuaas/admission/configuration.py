@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gpuaas.admission.integrations.config import JobsConfig
+from gpuaas.admission.metric_labels import CustomLabels
 from gpuaas.admission.resources import ReadRules, ResourceRules
 from gpuaas.base.selectors import LabelSelector
 from gpuaas.engine.config import Config
@@ -23,6 +24,8 @@ class MetricsConfig:
     local_queues: bool = True
     local_queue_selector: LabelSelector | None = None
     """Which LocalQueues are told of; None: all."""
+    custom: CustomLabels = field(default_factory=CustomLabels)
+    """Labels of objects beside the metrics' own."""
 
     def tells(self, labels: Mapping[str, str]) -> bool:
         if not self.local_queues:

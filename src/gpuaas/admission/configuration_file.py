@@ -15,6 +15,7 @@ from gpuaas.admission.configuration_fields import Findings, Section
 from gpuaas.admission.configuration_gates import OFF, ON
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS
+from gpuaas.admission.metric_labels import read_custom_labels
 from gpuaas.admission.resources import ReadRules, ResourceRules, Transformation
 from gpuaas.base.fielderrors import child, duplicate, invalid, keyed, not_supported, required, type_invalid
 from gpuaas.base.quantity import parse_quantity
@@ -135,19 +136,20 @@ class _Reader:
         frameworks, copied = self._integrations()
         rules, ignore_undeclared = self._resources()
         finished, deactivated = self._retention()
+        metrics = self._metrics(gates)
         jobs = JobsConfig(
             manage_without_queue=top.boolean("manageJobsWithoutQueueName", False),
             namespaces=namespaces,
             frameworks=frameworks,
             wait_for_pods_ready=ready is not None,
-            label_keys_to_copy=copied,
+            label_keys_to_copy=tuple(dict.fromkeys((*copied, *metrics.custom.copied(annotations=False)))),
+            annotation_keys_to_copy=metrics.custom.copied(annotations=True),
             delete_deactivated_after=deactivated,
             **{name: gates[gate] for gate, name in _JOB_GATES.items() if gate in gates},
         )
         ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
         first, balanced = (gates.get(gate, False) for gate in _ENGINE_GATES)
         engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, first, balanced)
-        metrics = self._metrics(local_queues=gates.get("LocalQueueMetrics", True))
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
         granular, explicit = (gates.get(gate, False) for gate in _REASON_GATES)
@@ -267,12 +269,13 @@ class _Reader:
         workloads.done()
         return kept
 
-    def _metrics(self, *, local_queues: bool) -> MetricsConfig:
+    def _metrics(self, gates: Mapping[str, bool]) -> MetricsConfig:
+        local_queues = gates.get("LocalQueueMetrics", True)
         section = self._top.section("metrics")
         if section is None:
             return MetricsConfig(local_queues=local_queues)
         section.without_effect("bindAddress", "metrics are at /metrics of the API server")
-        section.without_effect("customLabels", "metrics have upstream's own labels only")
+        custom = read_custom_labels(section, enabled=gates.get("CustomMetricLabels", False))
         resources = section.boolean("enableClusterQueueResources", False)
         local = section.section("localQueueMetrics")
         selector = None
@@ -281,13 +284,13 @@ class _Reader:
             selector = local.selector("localQueueSelector")
             local.done()
         section.done()
-        return MetricsConfig(resources, local_queues, selector)
+        return MetricsConfig(resources, local_queues, selector, custom)
 
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
         # Pods of jobs that grow keep their places either way.
         honoured = {"ElasticJobsViaWorkloadSlicesWithTAS"}
-        honoured |= {"DisableWaitForPodsReady", "LocalQueueMetrics", "QuotaCheckStrategy"}
+        honoured |= {"DisableWaitForPodsReady", "LocalQueueMetrics", "CustomMetricLabels", "QuotaCheckStrategy"}
         honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES, *_ENGINE_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)

@@ -1,5 +1,7 @@
 """The catalogue of Kueue's metrics: names, kinds, labels and buckets as Kueue 0.19 has them, the meaning in our words."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from gpuaas.observe.series import DEFAULT_BUCKETS, Kind, Labels, Measure, Series
@@ -8,6 +10,10 @@ KUEUE_VERSION: Final = "0.19.2"
 """Whose behaviour this is."""
 COMMON: Final = {"replica_role": "standalone"}
 """On every one of them."""
+
+CREATION_LATENCY: Final = "kueue_workload_creation_latency_seconds"
+ADMITTED_ACTIVE: Final = "kueue_admitted_active_workloads"
+"""The one that takes labels of workloads as well."""
 
 _LOCAL: Final = ("name", "namespace")
 _CLASS: Final = ("priority_class",)
@@ -127,6 +133,32 @@ _ALL: Final = (
     _gauge("cohort_info", ("cohort", "parent_cohort", "root_cohort"), "1: where a cohort stands"),
     _gauge("cluster_queue_info", ("cluster_queue", "parent_cohort", "root_cohort"), "1: where a ClusterQueue stands"),
 )
+
+
+def object_of(name: str, labels: Labels) -> tuple[str, str, str] | None:
+    """Kind, namespace and name of the object whose custom labels a sample takes, where its labels name one."""
+    own = MEASURES[name].labels
+    match own[0]:
+        case "name" if own[1] == "namespace":
+            return "LocalQueue", labels[1], labels[0]
+        case "cohort" if "cluster_queue" not in own:
+            return "Cohort", "", labels[0]
+        case "preempting_cluster_queue":
+            return "ClusterQueue", "", labels[0]
+        case _ if "cluster_queue" in own:
+            return "ClusterQueue", "", labels[own.index("cluster_queue")]
+    return None
+
+
+def widened(names: Mapping[str, Labels]) -> dict[str, Measure]:
+    """The catalogue with custom labels, whose names are given by the kinds of objects they come from."""
+    made = {}
+    for name, measure in MEASURES.items():
+        found = object_of(name, measure.labels)
+        source = found[0] if found is not None else "LocalQueue" if name == CREATION_LATENCY else ""
+        of_workloads = names.get("Workload", ()) if name == ADMITTED_ACTIVE else ()
+        made[name] = replace(measure, labels=(*measure.labels, *of_workloads, *names.get(source, ())))
+    return made
 
 
 def new_series() -> Series:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Kind = Literal["counter", "gauge", "histogram"]
 Labels = tuple[str, ...]
@@ -27,6 +27,20 @@ class Measure:
     buckets: tuple[float, ...] = ()
 
 
+class Beside(Protocol):
+    """Further labels, with values of the objects that a sample is about."""
+
+    @property
+    def measures(self) -> Mapping[str, Measure]:
+        """The catalogue with these labels in it, behind the others."""
+
+    def extended(self, name: str, labels: Labels, /) -> Labels:
+        """With those of the objects that the labels name."""
+
+    def of(self, source: str, namespace: str, name: str, /) -> Labels:
+        """Those of one object, for a metric whose labels do not name it."""
+
+
 class Histogram:
     __slots__ = ("counts", "total")
 
@@ -39,7 +53,8 @@ class Series:
     """The counters and histograms of a catalogue. `common` are labels with a value that never changes."""
 
     def __init__(self, measures: Mapping[str, Measure], common: Mapping[str, str]) -> None:
-        self._measures = measures
+        self.measures = measures
+        self.beside: Beside | None = None
         self._common = common
         self._counters: dict[str, Counter[Labels]] = {
             each.name: Counter() for each in measures.values() if each.kind == "counter"
@@ -48,11 +63,23 @@ class Series:
             each.name: {} for each in measures.values() if each.kind == "histogram"
         }
 
+    def tell(self, beside: Beside) -> None:
+        """From the beginning also these: nothing was counted yet."""
+        self.beside, self.measures = beside, beside.measures
+
+    def of(self, source: str, namespace: str, name: str) -> Labels:
+        """The further labels of one object, for a metric whose labels do not name it."""
+        return () if self.beside is None else self.beside.of(source, namespace, name)
+
     def count(self, name: str, *labels: str) -> None:
+        if self.beside is not None:
+            labels = self.beside.extended(name, labels)
         self._counters[name][labels] += 1
 
     def observe(self, name: str, value: float, *labels: str) -> None:
-        buckets, known = self._measures[name].buckets, self._histograms[name]
+        if self.beside is not None:
+            labels = self.beside.extended(name, labels)
+        buckets, known = self.measures[name].buckets, self._histograms[name]
         found = known.get(labels)
         if found is None:
             found = known[labels] = Histogram(len(buckets))
@@ -63,7 +90,7 @@ class Series:
         """Those with all these labels are told no more: what they counted for is gone."""
         known: dict[str, dict[Labels, Any]] = {**self._counters, **self._histograms}
         for name, samples in known.items():
-            names = self._measures[name].labels
+            names = self.measures[name].labels
             if all(label in names for label in labels):
                 places = [(names.index(label), value) for label, value in labels.items()]
                 for key in [key for key in samples if all(key[place] == value for place, value in places)]:
@@ -72,10 +99,10 @@ class Series:
     def lines(self) -> Iterator[str]:
         for name, counter in self._counters.items():
             if counter:
-                yield from lines(self._measures[name], sorted(counter.items()), self._common)
+                yield from lines(self.measures[name], sorted(counter.items()), self._common)
         for name, known in self._histograms.items():
             if known:
-                yield from self._histogram(self._measures[name], known)
+                yield from self._histogram(self.measures[name], known)
 
     def _histogram(self, measure: Measure, known: Mapping[Labels, Histogram]) -> Iterator[str]:
         yield from _head(measure)

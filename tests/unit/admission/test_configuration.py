@@ -13,6 +13,7 @@ from gpuaas.admission.configuration_file import ConfigurationError, configuratio
 from gpuaas.admission.configuration_operator import follow, from_kueue_object
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS, kinds_of
+from gpuaas.admission.metric_labels import CustomLabel, CustomLabels
 from gpuaas.admission.resources import ReadRules
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.base.selectors import from_label_selector
@@ -152,6 +153,27 @@ KNOBS: list[tuple[str, dict[str, Any], Any, Any]] = [
         {"metrics": {"enableClusterQueueResources": True, "localQueueMetrics": {"enable": False}}},
         "metrics",
         MetricsConfig(cluster_queue_resources=True, local_queues=False),
+    ),
+    (
+        "custom labels of metrics",
+        {
+            "featureGates": {"CustomMetricLabels": True},
+            "metrics": {
+                "customLabels": [
+                    {"name": "team"},
+                    {"name": "cost", "sourceAnnotationKey": "billing.io/centre", "sourceKind": "LocalQueue"},
+                ]
+            },
+        },
+        "metrics",
+        MetricsConfig(
+            custom=CustomLabels(
+                (
+                    CustomLabel("team", "ClusterQueue", "team"),
+                    CustomLabel("cost", "LocalQueue", "billing.io/centre", annotation=True),
+                )
+            )
+        ),
     ),
 ]
 
@@ -316,6 +338,10 @@ EFFECTLESS: list[tuple[dict[str, Any], str]] = [
     ({"metrics": {"bindAddress": ":8443"}}, "metrics.bindAddress: has no effect here: metrics are at /metrics"),
     ({"integrations": {"frameworks": ["ray.io/rayservice"]}}, "integrations.frameworks[0]: has no effect here"),
     ({"featureGates": {"PartialAdmission": False}}, "featureGates[PartialAdmission]: has no effect here"),
+    (
+        {"metrics": {"customLabels": [{"name": "team"}]}},
+        "metrics.customLabels: has no effect while the feature gate CustomMetricLabels is off",
+    ),
     ({"featureGates": {"Flying": True}}, "featureGates[Flying]: is not a feature gate of Kueue 0.19"),
     ({"waitForPodReady": {}}, "waitForPodReady: is not known and has no effect; did you mean waitForPodsReady?"),
     (

@@ -26,6 +26,7 @@ class JobsConfig:
     """The kinds of jobs that are held, by the names of their integrations; None: all there are."""
     wait_for_pods_ready: bool = True
     label_keys_to_copy: tuple[str, ...] = ()
+    annotation_keys_to_copy: tuple[str, ...] = ()
     default_class: bool = False
     """Jobs that name no priority class get the one called `default`, if there is one."""
     checks_whoever_was_held: bool = True

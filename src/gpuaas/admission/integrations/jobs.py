@@ -56,15 +56,22 @@ def max_exec_time_of(job: View) -> int | None:
 
 
 def new_workload(
-    job: View, resource: Resource, pod_sets: Sequence[Object], copied: Sequence[str] = (), extra: str = ""
+    job: View,
+    resource: Resource,
+    pod_sets: Sequence[Object],
+    copied: Sequence[str] = (),
+    extra: str = "",
+    annotated: Sequence[str] = (),
 ) -> Object:
-    """The workload that stands for the job; priority is added by `with_priority`. `extra` makes its name another."""
+    """The workload that stands for the job; priority is added by `with_priority`. `extra` makes its name another;
+    `copied` and `annotated`: the labels and annotations it takes over."""
     metadata = job["metadata"]
     uid = metadata.get("uid", "")
     labels = {key: labels_of(job)[key] for key in copied if key in labels_of(job)}
     if not is_label_value(uid):
         labels[keys.JOB_UID] = uid
     annotations = {key: value for key, value in annotations_of(job).items() if key.startswith(keys.PROVISIONING)}
+    annotations |= {key: annotations_of(job)[key] for key in annotated if key in annotations_of(job)}
     if annotations_of(job).get(keys.GATED_BY):
         annotations[keys.GATED_BY] = annotations_of(job)[keys.GATED_BY]
     meta: Object = {

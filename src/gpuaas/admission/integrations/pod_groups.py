@@ -131,12 +131,19 @@ def check_complete(pods: Sequence[View], group: str) -> None:
 
 def shared_labels(pods: Sequence[View], copied: Sequence[str]) -> dict[str, str]:
     """The labels a group's workload takes from its pods: from whichever has them, if they agree."""
+    return _shared([labels_of(pod) for pod in pods], copied, "label")
+
+
+def shared_annotations(pods: Sequence[View], copied: Sequence[str]) -> dict[str, str]:
+    return _shared([annotations_of(pod) for pod in pods], copied, "annotation") if copied else {}
+
+
+def _shared(all_said: Sequence[Mapping[str, str]], copied: Sequence[str], what: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for pod in pods:
-        labels = labels_of(pod)
+    for said in all_said:
         for key in copied:
-            if key in labels and found.setdefault(key, labels[key]) != labels[key]:
-                raise CannotCompose("constructing workload: pods have different label values")
+            if key in said and found.setdefault(key, said[key]) != said[key]:
+                raise CannotCompose(f"constructing workload: pods have different {what} values")
     return found
 
 

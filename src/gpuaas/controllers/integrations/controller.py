@@ -133,7 +133,9 @@ class JobController(Controller):
             return  # it is not the job's first, or not made for its creation
         born, made = (parse_rfc3339(each["metadata"]["creationTimestamp"]) for each in (job, workload))
         kind = self.integration.resource.kind
-        self._series.observe("kueue_workload_creation_latency_seconds", max(0.0, made - born), kind)
+        place = workload["metadata"]["namespace"], workload["spec"].get("queueName", "")
+        beside = self._series.of("LocalQueue", *place)
+        self._series.observe("kueue_workload_creation_latency_seconds", max(0.0, made - born), kind, *beside)
 
     async def reconcile(self, key: Any) -> Requeue | None:
         job = self.jobs.get(*key)

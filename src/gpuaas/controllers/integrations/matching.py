@@ -206,8 +206,9 @@ class Matching:
     def _composed(self, job: Object) -> Object:
         pod_sets = self._pod_sets(job)
         extra = self._kind.slice_name_part(job) if self._is_elastic(job) else ""
-        copied = self._controller.config.label_keys_to_copy
-        workload = new_workload(job, self._kind.resource, pod_sets, copied, extra)
+        config = self._controller.config
+        copied = config.label_keys_to_copy, extra, config.annotation_keys_to_copy
+        workload = new_workload(job, self._kind.resource, pod_sets, *copied)
         workload["spec"] |= self._controller.priority(job, pod_sets)
         return workload
 

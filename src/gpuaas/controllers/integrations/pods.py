@@ -208,19 +208,22 @@ class PodController(JobController):
             pod_sets = podsets.sanitized(self._pods.pod_sets(job, self.find))
             pod_groups.check_roles(pod_sets)
             labels = pod_groups.shared_labels(kept, self.config.label_keys_to_copy)
+            annotations = pod_groups.shared_annotations(kept, self.config.annotation_keys_to_copy)
         except CannotCompose as error:
             self.tell(pods[0], "ErrWorkloadCompose", str(error), warning=True)
             return
-        await self._create_group(job, pod_sets, labels)
+        await self._create_group(job, pod_sets, labels, annotations)
 
-    async def _create_group(self, job: Object, pod_sets: list[Object], labels: Mapping[str, str]) -> None:
+    async def _create_group(
+        self, job: Object, pod_sets: list[Object], labels: Mapping[str, str], annotations: Mapping[str, str]
+    ) -> None:
         pods = job["pods"]
         workload = new_workload(pods[0], PODS, pod_sets)
         metadata = workload["metadata"]
         metadata["name"] = job["group"]
         metadata["labels"] = {**metadata["labels"], **labels}
         metadata["labels"].pop(keys.JOB_UID, None)
-        metadata["annotations"] = {**metadata.get("annotations", {}), keys.IS_GROUP: "true"}
+        metadata["annotations"] = {**metadata.get("annotations", {}), **annotations, keys.IS_GROUP: "true"}
         metadata["ownerReferences"] = [owner_reference(pod, PODS, controller=False) for pod in pods]
         workload["spec"] |= self.priority(pods[0], pod_sets)
         self.created(pods[0], await self.client.create(WORKLOADS, workload, metadata["namespace"]))

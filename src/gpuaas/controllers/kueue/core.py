@@ -31,6 +31,7 @@ from gpuaas.client.kueue import (
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.kueue.bounds import Bounds
+from gpuaas.controllers.kueue.custom_labels import tell_custom_labels
 from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.other_pods import OtherPods
@@ -93,6 +94,9 @@ class KueueCore(Controller):
         self._workloads.subscribe(self.mirror.workload)
         self.counts = KueueCounts(
             series or new_series(), self.engine, self._configured, deps.clock, self._local_queues.get
+        )
+        self._admitted_by_labels = tell_custom_labels(
+            self.counts.series, self._configured.started_with.metrics.custom, self._workloads, of
         )
         self._workloads.subscribe(self.counts.changed)
         self._local_queues.subscribe(self.counts.local_queue_changed)
@@ -315,6 +319,7 @@ class KueueCore(Controller):
             self._cluster_queues,
             self._local_queues,
             self._unadmitted,
+            self._admitted_by_labels,
         )
 
     # Who waits.

@@ -12,6 +12,7 @@ import gpuaas
 from gpuaas.admission.configuration import Configured
 from gpuaas.admission.tally import Tally
 from gpuaas.client.protocol import Object
+from gpuaas.controllers.kueue.custom_labels import AdmittedByLabels
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.unadmitted import Unadmitted
 from gpuaas.engine.engine import Engine
@@ -20,7 +21,7 @@ from gpuaas.engine.shares import share
 from gpuaas.engine.tree import CohortNode, Node
 from gpuaas.engine.values import Quota
 from gpuaas.engine.world import natural
-from gpuaas.observe.kueue import BUILD_INFO, COMMON, KUEUE_VERSION, MEASURES
+from gpuaas.observe.kueue import BUILD_INFO, COMMON, KUEUE_VERSION
 from gpuaas.observe.series import Labels, lines
 from gpuaas.runtime.informer import Informer
 
@@ -37,6 +38,7 @@ class KueueCollector:
         cluster_queues: Informer,
         local_queues: Informer,
         unadmitted: Unadmitted,
+        admitted: AdmittedByLabels | None = None,
     ) -> None:
         self._engine = engine
         self._counts = counts
@@ -45,6 +47,7 @@ class KueueCollector:
         self._cluster_queues = cluster_queues
         self._local_queues = local_queues
         self._unadmitted = unadmitted
+        self._admitted = admitted
 
     def lines(self) -> Iterator[str]:
         self._engine.refresh()
@@ -53,10 +56,13 @@ class KueueCollector:
         yield from lines(BUILD_INFO, [(version, 1.0)], {})
         yield from self._counts.series.lines()
         found: dict[str, list[tuple[Labels, float]]] = {}
+        series = self._counts.series
         for name, labels, value in self._samples():
+            if series.beside is not None:
+                labels = series.beside.extended(f"kueue_{name}", labels)
             found.setdefault(name, []).append((labels, value))
         for name, samples in found.items():
-            yield from lines(MEASURES[f"kueue_{name}"], sorted(samples), COMMON)
+            yield from lines(series.measures[f"kueue_{name}"], sorted(samples), COMMON)
 
     def _samples(self) -> Iterator[Sample]:
         for queue in self._engine.forest.queues.values():
@@ -97,7 +103,11 @@ class KueueCollector:
         yield "pending_workloads", (name, "active"), active
         yield "pending_workloads", (name, "inadmissible"), inadmissible
         yield "reserving_active_workloads", (name,), totals.reserving
-        yield "admitted_active_workloads", (name,), totals.admitted
+        if self._admitted is None:
+            yield "admitted_active_workloads", (name,), totals.admitted
+        else:
+            for values, number in self._admitted.of(name):
+                yield "admitted_active_workloads", (name, *values), number
         yield "finished_workloads", (name,), totals.finished
         yield "admission_cycle_preemption_skips", (name,), self._counts.skips[name]
         status = self._status(queue)
