@@ -47,6 +47,21 @@ def unknown_finalizer(name: str, path: str) -> list[FieldError]:
     return [invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")]
 
 
+def finalizer_warnings(obj: View, old: View | None) -> list[str]:
+    """What a custom resource hears of a new finalizer whose name others may use as well."""
+    finalizers = (obj.get("metadata") or {}).get("finalizers")
+    if not finalizers:
+        return []
+    before = ((old or {}).get("metadata") or {}).get("finalizers") or ()
+    texts: list[str] = []
+    for name in sorted(set(finalizers).difference(before)):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            path = " including a path (/)" if "." in name else ""
+            advice = f"prefer a domain-qualified finalizer name{path} to avoid accidental conflicts"
+            texts.append(f'metadata.finalizers: "{name}": {advice} with other finalizer writers')
+    return texts
+
+
 def validate_metadata_update(obj: View, old: View, path: str = "metadata") -> list[FieldError]:
     """What an update may not do to metadata; the caller has already compared resource versions."""
     metadata, before = obj.get("metadata") or {}, old.get("metadata") or {}

@@ -152,8 +152,23 @@ class Resource:
         """The prefix of all objects of a namespace, or of everywhere."""
         return f"{self.prefix}{namespace}/" if namespace else self.prefix
 
+    @property
+    def relabels(self) -> bool:
+        """A user's kind: its versions differ in their schemas, and nothing but the name is converted."""
+        return self.custom and self._convert is None
+
+    def judge(self, version: Version) -> Version:
+        """Whose schema a new object must fulfil: the one its writer speaks, unless we convert before we look."""
+        return version if self.relabels else self.hub
+
+    def kept(self, obj: Object, version: Version) -> Object:
+        """As it will be read again: without what the version it is kept in does not know, with what that defaults."""
+        return obj if version is self.hub or not self.relabels else self.hub.read(obj)[0]
+
     def to_hub(self, obj: Object, version: Version) -> Object:
-        return obj if version is self.hub else self.convert(obj, self.hub)
+        if version is self.hub:
+            return obj
+        return _relabelled(obj, self.hub) if self.relabels else self.convert(obj, self.hub)
 
     def from_hub(self, obj: Object, version: Version) -> Object:
         return obj if version is self.hub else self.convert(obj, version)
@@ -164,7 +179,12 @@ class Resource:
             return obj
         if self._convert is not None:
             return self._convert(obj, kind.version)
-        return {**obj, "apiVersion": kind.api_version, "kind": kind.kind}
+        relabelled = _relabelled(obj, version)
+        return version.read(relabelled)[0] if self.custom else relabelled
+
+
+def _relabelled(obj: Object, version: Version) -> Object:
+    return {**obj, "apiVersion": version.kind.api_version, "kind": version.kind.kind}
 
 
 class Catalogue:

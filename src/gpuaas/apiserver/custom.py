@@ -8,10 +8,14 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+import msgspec
+
 import gpuaas
 from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
+from gpuaas.apiserver.codec import encode
+from gpuaas.apiserver.discovery import version_priority
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.base.repeats import Repeats
 from gpuaas.machinery.jsonpath import parse_path
@@ -21,6 +25,7 @@ from gpuaas.machinery.schema.structural import read
 from gpuaas.machinery.schema.subresources import said_of_status, scale_errors
 from gpuaas.machinery.tables import AGE
 
+_parse = msgspec.json.Decoder().decode
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _STRING: Mapping[str, Any] = {"type": "string"}
@@ -35,6 +40,7 @@ class CustomVersion:
         self._schemas = schemas
         self._schema: Schema | None = None
         self._new = Repeats[list[FieldError]]()
+        self._empty_status = b""
 
     @property
     def openapi(self) -> Mapping[str, Any]:
@@ -77,7 +83,11 @@ class CustomVersion:
         return errors + scale_errors(self.kind.scale, obj, subresource) if self.kind.scale is not None else errors
 
     def empty_status(self) -> Object | None:
-        return None
+        """Whatever the definition says a status is from the start."""
+        if not self._empty_status:
+            self._empty_status = encode(self.read({"metadata": {}})[0].get("status"))
+        status: Object | None = _parse(self._empty_status)
+        return status
 
 
 class _SelectableFields(Behaviour):
@@ -155,7 +165,7 @@ def _kind(spec: Mapping[str, Any], said: Mapping[str, Any], behaviour: Behaviour
     group, version = spec["group"], said["name"]
     deprecated = ""
     if said.get("deprecated"):
-        deprecated = said.get("deprecationWarning") or f"{group}/{version} {names['kind']} is deprecated"
+        deprecated = said.get("deprecationWarning") or _deprecation(spec, version)
     return Kind(
         group=group,
         version=version,
@@ -173,6 +183,15 @@ def _kind(spec: Mapping[str, Any], said: Mapping[str, Any], behaviour: Behaviour
         behaviour=behaviour or _SelectableFields(selectable),
         deprecated=deprecated,
     )
+
+
+def _deprecation(spec: Mapping[str, Any], version: str) -> str:
+    """With the best version to go to: the highest that is served and not deprecated."""
+    group, kind = spec["group"], spec["names"]["kind"]
+    others = {each["name"] for each in spec.get("versions") or () if each.get("served") and not each.get("deprecated")}
+    best = max(others, key=version_priority, default="")
+    newer = f"; use {group}/{best} {kind}" if best and version_priority(best) > version_priority(version) else ""
+    return f"{group}/{version} {kind} is deprecated{newer}"
 
 
 def _scale(said: Mapping[str, Any] | None) -> Scale | None:

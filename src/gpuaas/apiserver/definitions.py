@@ -9,7 +9,7 @@ user has changed is the user's from then on.
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,26 @@ def leave_to_the_user(_op: Operation, obj: Object, old: Mapping[str, Any] | None
     obj["metadata"]["annotations"] = {**annotations, BUNDLED: _CHANGED}
 
 
-def warn_of_unevaluated_rules(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-    """A rule with a function we do not have is accepted, and said; its definition works but for that rule."""
+def warn_of_what_nobody_checks(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+    """Formats nobody knows, as Kubernetes warns; and rules with a function we do not have, which are accepted as well."""
     if old is not None and old.get("spec") == obj.get("spec"):
         return
+    from gpuaas.machinery.schema.formats import unrecognized_formats
     from gpuaas.machinery.schema.rules import unevaluated_rules  # CEL is loaded with the first definition
 
+    if BUNDLED not in (obj["metadata"].get("annotations") or {}):
+        known = {text for schema in _schemas(old) for text in unrecognized_formats(schema)}
+        new = [text for schema in _schemas(obj) for text in unrecognized_formats(schema)]
+        op.warnings.extend(text for text in new if text not in known)
     for index, each in enumerate((obj.get("spec") or {}).get("versions") or ()):
         schema = (each.get("schema") or {}).get("openAPIV3Schema")
         if schema and BUNDLED not in (obj["metadata"].get("annotations") or {}):
             op.warnings.extend(unevaluated_rules(schema, f"spec.versions[{index}].schema.openAPIV3Schema"))
+
+
+def _schemas(definition: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+    for each in ((definition or {}).get("spec") or {}).get("versions") or ():
+        yield (each.get("schema") or {}).get("openAPIV3Schema") or {}
 
 
 class Definitions:
@@ -98,7 +108,7 @@ class Definitions:
     def start(self) -> None:
         store = self._cluster.store
         self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, leave_to_the_user)
-        self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_unevaluated_rules)
+        self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_what_nobody_checks)
         shared = SharedSchemas(self._cluster.schemas)
         for ours in self._bundled.values():
             self._cluster.catalogue.add(bundled_resource(ours, shared))

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.api.kinds import Object
-from gpuaas.api.metadata import validate_metadata, validate_metadata_update
+from gpuaas.api.metadata import finalizer_warnings, validate_metadata, validate_metadata_update
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid
-from gpuaas.base.fielderrors import FieldError, required
+from gpuaas.base.fielderrors import FieldError
 
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -48,7 +48,8 @@ def wipe(meta: Object) -> None:
 
 
 def new_metadata(op: Operation, meta: Object) -> None:
-    if meta.pop("resourceVersion", "") not in ("", "0") and op.verb == "create":
+    # Kubernetes finds this out when it writes, so not when it is only asked.
+    if meta.pop("resourceVersion", "") not in ("", "0") and op.verb == "create" and not op.dry_run:
         raise BadRequest("resourceVersion should not be set on objects to be created")
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _generated(op, str(meta["generateName"]))
@@ -136,9 +137,6 @@ _EXTENSIONS = frozenset(("admissionregistration.k8s.io", "apiextensions.k8s.io",
 
 
 def metadata_errors(op: Operation, obj: Object) -> list[FieldError]:
-    meta = obj["metadata"]
-    if not meta.get("name") and not meta.get("generateName"):
-        return [required("metadata.name", "name or generateName is required")]
     strict = not op.resource.custom and op.resource.group not in _EXTENSIONS
     return validate_metadata(obj, op.resource.namespaced, op.hub.behaviour.name_messages, builtin=strict)
 
@@ -158,3 +156,7 @@ def metadata_update_errors(op: Operation, obj: Object, old: Mapping[str, Any]) -
         return []
     again = errors if op.resource.plural in _LOOK_TWICE and not op.subresource else []
     return [*errors, *changes, *changes, *again]
+
+
+def metadata_warnings(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> list[str]:
+    return finalizer_warnings(obj, old) if op.resource.custom else []

@@ -22,6 +22,7 @@ from gpuaas.apiserver.objectmeta import (
     metadata,
     metadata_errors,
     metadata_update_errors,
+    metadata_warnings,
     new_metadata,
     place,
     status_metadata,
@@ -66,14 +67,14 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
         _reset_status(op, obj)
     behaviour.prepare_create(obj)
     op.cluster.admission.admit(op, obj, None)
-    errors = metadata_errors(op, obj) + op.resource.hub.check(obj, None)
+    errors = metadata_errors(op, obj) + op.resource.judge(op.version).check(obj, None)
     _refuse(op, obj, errors, behaviour.validate(obj))
-    op.warnings.extend(behaviour.warnings(obj, None))
+    op.warnings.extend((*metadata_warnings(op, obj, None), *behaviour.warnings(obj, None)))
     op.name = obj["metadata"]["name"]
     if op.cluster.store.latest(op.key) is not None:
         raise AlreadyExists(op.resource.group, op.resource.plural, op.name)
     op.cluster.admission.charge(op, obj, None)
-    return put(op, obj, 201)
+    return put(op, op.resource.kept(obj, op.version), 201)
 
 
 @told_when_visible
@@ -146,11 +147,12 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         _all_but_status(op, obj, old)
         op.cluster.admission.admit(op, obj, old)
         rules = behaviour.check_update(obj, old)
-    errors = metadata_update_errors(op, obj, old) + op.resource.hub.check(obj, old, op.subresource)
+    judge = op.resource.judge(op.version)
+    errors = metadata_update_errors(op, obj, old) + judge.check(obj, old, op.subresource)
     _refuse(op, obj, errors, rules)
     if not op.subresource:
-        op.warnings.extend(behaviour.warnings(obj, old))
-    obj = ssa.without_new_times(obj, old)
+        op.warnings.extend((*metadata_warnings(op, obj, old), *behaviour.warnings(obj, old)))
+    obj = ssa.without_new_times(op.resource.kept(obj, op.version), old)
     if obj == old:
         return unchanged(op, Outcome(old, entry.raw))
     op.cluster.admission.charge(op, obj, old)

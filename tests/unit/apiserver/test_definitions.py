@@ -284,3 +284,85 @@ def test_objects_alike_but_for_their_names_get_the_same_answer_unless_a_rule_spe
     for name, status in (("ok-1", 201), ("no-1", 422), ("ok-2", 201), ("no-2", 422)):
         answer = api.send("POST", things("labels"), {"metadata": {"name": name}, "spec": {"size": 4}})
         assert answer.status == status, name
+
+
+def _told_apart(api: Api, plural: str) -> None:
+    """Two versions with fields of their own; the older one is not the one kept."""
+    older, newer = version("v1beta1", storage=False, deprecated=True), version("v1")
+    newer["schema"] = {
+        "openAPIV3Schema": {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "required": ["amount"],
+                    "properties": {"amount": {"type": "integer"}, "name": {"type": "string"}},
+                }
+            },
+        }
+    }
+    assert api.send("POST", DEFINITIONS, definition(plural, older, newer)).status == 201
+
+
+def test_an_object_must_fulfil_the_schema_of_the_version_it_is_written_in(api: Api) -> None:
+    _told_apart(api, "sacks")
+    made = api.send("POST", things("sacks", "v1beta1"), {"metadata": {"name": "a"}, "spec": {"size": 4, "name": "n"}})
+    assert (made.status, made.body["spec"]) == (201, {"size": 3, "name": "n"})  # what v1 does not know is not kept
+    assert made.warnings == ['"example.org/v1beta1 Sack is deprecated; use example.org/v1 Sack"']
+    refused = api.send("POST", things("sacks", "v1beta1"), {"metadata": {"name": "b"}, "spec": {"size": 11}})
+    assert (refused.status, "spec.size: Invalid value: 11" in refused.message) == (422, True)
+    refused = api.send("POST", things("sacks"), {"metadata": {"name": "b"}, "spec": {"name": "n"}})
+    assert (refused.status, "spec.amount: Required value" in refused.message) == (422, True)
+
+
+def test_a_version_shows_only_what_it_knows(api: Api) -> None:
+    _told_apart(api, "cases")
+    api.send("POST", things("cases"), {"metadata": {"name": "a"}, "spec": {"amount": 1, "name": "n"}})
+    assert api.send("GET", things("cases", "v1beta1") + "/a").body["spec"] == {"size": 3, "name": "n"}
+    assert api.send("GET", things("cases", "v1beta1")).body["items"][0]["spec"] == {"size": 3, "name": "n"}
+    assert api.send("GET", things("cases") + "/a").body["spec"] == {"amount": 1, "name": "n"}
+
+
+def test_a_new_object_has_the_status_its_definition_says(api: Api) -> None:
+    said = version(subresources={"status": {}})
+    said["schema"]["openAPIV3Schema"]["properties"]["status"]["default"] = {"ready": False}
+    api.send("POST", DEFINITIONS, definition("vats", said))
+    made = api.send("POST", things("vats"), {"metadata": {"name": "a"}, "status": {"ready": True}})
+    assert (made.status, made.body["status"]) == (201, {"ready": False})
+
+
+def test_a_finalizer_that_others_may_use_is_warned_of(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("urns", version()))
+    meta = {"name": "a", "finalizers": ["mine", "example.org", "example.org/x", "orphan"]}
+    made = api.send("POST", things("urns"), {"metadata": meta})
+    advice, end = (
+        "prefer a domain-qualified finalizer name",
+        "to avoid accidental conflicts with other finalizer writers",
+    )
+    assert made.warnings == [
+        f'"metadata.finalizers: \\"example.org\\": {advice} including a path (/) {end}"',
+        f'"metadata.finalizers: \\"mine\\": {advice} {end}"',
+    ]
+    again = api.send("PATCH", things("urns") + "/a", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+    assert (again.status, again.warnings) == (200, [])
+
+
+def test_a_format_nobody_checks_is_warned_of_once(api: Api) -> None:
+    said = version()
+    said["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["name"]["format"] = "poem"
+    assert api.send("POST", DEFINITIONS, definition("pens", said)).warnings == ['"unrecognized format \\"poem\\""']
+    changed = api.send("PATCH", f"{DEFINITIONS}/pens.example.org", {"spec": {"versions": [said]}}, MERGE)
+    assert changed.warnings == []
+
+
+def test_a_dry_run_takes_an_object_as_it_was_read(api: Api) -> None:
+    read = {"metadata": {"name": "again", "resourceVersion": "12"}}
+    configmaps = "/api/v1/namespaces/default/configmaps"
+    assert api.send("POST", configmaps, read, dryRun="All").status == 201
+    assert api.send("POST", configmaps, read).message == "resourceVersion should not be set on objects to be created"
+
+
+def test_a_missing_name_hides_nothing_else(api: Api) -> None:
+    refused = api.send("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"labels": {"a": "b c"}}})
+    assert "metadata.name: Required value: name or generateName is required" in refused.message
+    assert 'metadata.labels: Invalid value: "b c"' in refused.message

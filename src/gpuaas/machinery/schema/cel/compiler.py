@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpuaas.machinery.schema.cel import library_kubernetes, library_text  # noqa: F401  they fill the table
+from gpuaas.machinery.schema.cel import library_formats, library_kubernetes, library_text  # noqa: F401  they fill the table
 from gpuaas.machinery.schema.cel.budget import is_free
 from gpuaas.machinery.schema.cel.closures import (
     Run,
@@ -25,7 +25,7 @@ from gpuaas.machinery.schema.cel.closures import (
     presence,
     variable,
 )
-from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, UNSUPPORTED_PREFIX, Overload, read_time
+from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, Overload, read_time
 from gpuaas.machinery.schema.cel.macros import compile_macro
 from gpuaas.machinery.schema.cel.parser import parse
 from gpuaas.machinery.schema.cel.syntax import (
@@ -367,7 +367,7 @@ class Compiler:
 
 
 def _is_unsupported(name: str) -> bool:
-    return name in UNSUPPORTED or name.startswith(UNSUPPORTED_PREFIX)
+    return name in UNSUPPORTED
 
 
 def _shown(type_: Type) -> str:

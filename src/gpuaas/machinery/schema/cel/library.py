@@ -60,12 +60,10 @@ FUNCTIONS: Final[dict[str, list[Overload]]] = {}
 # Functions of Kubernetes' CEL that are not here: a rule that uses one is accepted, and reported as not evaluated.
 UNSUPPORTED: Final = frozenset(
     (
-        *("semver", "isSemver", "major", "minor", "patch"),
-        *("sortBy", "transformMapEntry", "jsonpatch.escapeKey", "validate"),
+        *("sortBy", "transformMapEntry", "jsonpatch.escapeKey"),
         *("path", "check", "allowed", "group", "resource", "subresource", "serviceAccount", "errored", "reason"),
     )
 )
-UNSUPPORTED_PREFIX: Final = "format."
 
 
 def add(name: str, args: tuple[Type, ...], result: Type, run: Callable[..., Any], *, method: bool = False) -> None:

@@ -112,6 +112,11 @@ _CLASS_NAMES: Final[dict[type, str]] = {
 }
 
 
+def name_class(class_: type, name: str) -> None:
+    """For the libraries whose values have a class of their own."""
+    _CLASS_NAMES[class_] = name
+
+
 def kind_of(value: Any) -> str:
     return _CLASS_NAMES.get(value.__class__, "dyn")
 
