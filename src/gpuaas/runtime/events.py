@@ -48,7 +48,8 @@ class Recorder:
         *,
         together: bool = False,
     ) -> None:
-        """`together`: one event is told of all there are with this reason, with the newest message and their number."""
+        """`together`: all with this reason about one state of the object are one event, with the newest message and their
+        number."""
         metadata = obj["metadata"]
         involved = {
             "kind": resource.kind,
@@ -125,7 +126,7 @@ class Correlator:
     def _aggregate(self, said: _Said, now: float) -> tuple[str, tuple[str, ...]]:
         group = (*said.about, said.reason)
         if said.together:
-            return said.message, group
+            return said.message, (*group, said.involved.get("resourceVersion", ""))
         similar = self._similar.get(group)
         if similar is None or now - similar.since > SIMILAR_WINDOW:
             similar = _Similar(now)

@@ -42,7 +42,7 @@ async def test_the_same_again_raises_the_count() -> None:
 
 
 @scenario
-async def test_what_is_told_together_is_one_event_with_the_newest_words() -> None:
+async def test_what_is_told_together_of_one_state_is_one_event_with_the_newest_words() -> None:
     async with stage() as on:
         obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
         recorder = on.deps.events.recorder("tester")
@@ -50,6 +50,10 @@ async def test_what_is_told_together_is_one_event_with_the_newest_words() -> Non
             recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", f"took {number}", together=True)
             await on.settle()
         assert _told(on) == [("Took", 3, "took 2")]
+        changed = on.cluster.put(CONFIG_MAPS, obj | {"data": {"new": "yes"}})
+        recorder.event(CONFIG_MAPS, changed, NORMAL, "Took", "took 3", together=True)
+        await on.settle()
+        assert sorted(_told(on)) == [("Took", 1, "took 3"), ("Took", 3, "took 2")]
 
 
 @scenario
