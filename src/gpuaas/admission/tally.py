@@ -14,6 +14,7 @@ from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.pods import units
+from gpuaas.admission.workloads import queueable
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.engine.amounts import text
 
@@ -65,8 +66,8 @@ class Tally:
 
 
 def share_of(workload: View, cluster_queue: str, reclaims: bool = True) -> Share | None:
-    """None for one that is deactivated: it holds nothing. `cluster_queue`: the one its LocalQueue leads to. `reclaims`:
-    whether pods that are done give theirs back."""
+    """None for one that neither holds anything nor waits: it is deactivated, or something holds it back. `cluster_queue`:
+    the one its LocalQueue leads to. `reclaims`: whether pods that are done give theirs back."""
     meta, spec, status = workload["metadata"], workload.get("spec") or {}, workload.get("status") or {}
     conditions = conditions_of(workload)
     local = f"{meta['namespace']}/{spec.get('queueName', '')}"
@@ -76,7 +77,7 @@ def share_of(workload: View, cluster_queue: str, reclaims: bool = True) -> Share
         return None  # it gives its quota back at once, whatever its pods still do
     given = status.get("admission")
     if not is_true(conditions.get("QuotaReserved")) or not given:
-        return Share(cluster_queue, local, pending=True)
+        return Share(cluster_queue, local, pending=True) if queueable(workload) else None
     done = status.get("reclaimablePods") if reclaims else None
     taken = {each["name"]: each["count"] for each in done or ()}
     sizes = {each.get("name", "main"): each.get("count", 1) for each in spec.get("podSets") or ()}
