@@ -14,6 +14,12 @@ LOCAL_QUEUES: Final = Resource(GROUP, _VERSION, "localqueues", True, "LocalQueue
 WORKLOADS: Final = Resource(GROUP, _VERSION, "workloads", True, "Workload")
 PRIORITY_CLASSES: Final = Resource(GROUP, _VERSION, "workloadpriorityclasses", False, "WorkloadPriorityClass")
 ADMISSION_CHECKS: Final = Resource(GROUP, _VERSION, "admissionchecks", False, "AdmissionCheck")
+PROVISIONING_CONFIGS: Final = Resource(
+    GROUP, _VERSION, "provisioningrequestconfigs", False, "ProvisioningRequestConfig"
+)
+PROVISIONING_REQUESTS: Final = Resource(
+    "autoscaling.x-k8s.io", "v1", "provisioningrequests", True, "ProvisioningRequest"
+)
 TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
 PREEMPTIONS: Final = Resource("gpuaas.dev", "v1alpha1", "preemptions", True, "Preemption")
 KUEUES: Final = Resource("kueue.openshift.io", "v1", "kueues", False, "Kueue")
@@ -31,6 +37,8 @@ KUEUE: Final = (
     WORKLOADS,
     PRIORITY_CLASSES,
     ADMISSION_CHECKS,
+    PROVISIONING_CONFIGS,
+    PROVISIONING_REQUESTS,
     TOPOLOGIES,
     PREEMPTIONS,
     KUEUES,

@@ -12,6 +12,7 @@ def _core(plural: str, kind: str, *, namespaced: bool = True) -> Resource:
 NAMESPACES: Final = _core("namespaces", "Namespace", namespaced=False)
 NODES: Final = _core("nodes", "Node", namespaced=False)
 PODS: Final = _core("pods", "Pod")
+POD_TEMPLATES: Final = _core("podtemplates", "PodTemplate")
 SERVICES: Final = _core("services", "Service")
 ENDPOINTS: Final = _core("endpoints", "Endpoints")
 EVENTS: Final = _core("events", "Event")

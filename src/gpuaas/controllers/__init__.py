@@ -19,7 +19,7 @@ from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.job_sets import JobSetController
 from gpuaas.controllers.jobs import JobController
-from gpuaas.controllers.kueue import KueueCore, PlacedNodes, QueueStatuses
+from gpuaas.controllers.kueue import KueueCore, PlacedNodes, Provisioning, ProvisioningChecks, QueueStatuses
 from gpuaas.controllers.kueue_operator import KueueOperator
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.node_lifecycle import (
@@ -92,7 +92,11 @@ def all_controllers(
     configured, series = configured or Configured(), new_series()
     plain = [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS) if _wanted(kind, names)]
     deps = deps.under(KUEUE)
-    kueue = [kind(deps, configured) for kind in (KueueOperator, QueueStatuses) if _wanted(kind, names)]
+    kueue = [
+        kind(deps, configured)
+        for kind in (KueueOperator, QueueStatuses, Provisioning, ProvisioningChecks)
+        if _wanted(kind, names)
+    ]
     jobs = [
         kind(deps, configured, series) for kind in (KueueCore, PlacedNodes, *JOB_CONTROLLERS) if _wanted(kind, names)
     ]

@@ -74,7 +74,8 @@ def from_admission(workload: View, flavors: Flavors) -> list[Info]:
     return found
 
 
-def _given(workload: View, assignment: View, pod_set: View, flavors: Flavors) -> Info:
+def from_assignment(assignment: View, pod_set: View, flavors: Flavors) -> Info:
+    """What the pods of an assignment get of their flavors and their topology."""
     selector: dict[str, str] = {}
     tolerations: list[View] = []
     for name in dict.fromkeys((assignment.get("flavors") or {}).values()):
@@ -84,22 +85,29 @@ def _given(workload: View, assignment: View, pod_set: View, flavors: Flavors) ->
         spec = flavor.get("spec") or {}
         selector |= spec.get("nodeLabels") or {}
         tolerations += spec.get("tolerations") or ()
-    annotations = {keys.WORKLOAD: workload["metadata"]["name"]}
-    notes = workload["metadata"].get("annotations") or {}
-    if notes.get(keys.ELASTIC) == "true":
-        annotations[keys.SLICE_NAME] = notes.get(keys.SLICE_NAME) or annotations[keys.WORKLOAD]
+    annotations: dict[str, str] = {}
     gates: list[View] = []
     if assignment.get("topologyAssignment"):
         gates.append({"name": keys.TOPOLOGY_GATE})
         request = pod_set.get("topologyRequest") or {}
         if not any(part in request for part in ("required", "preferred", "unconstrained")):
             annotations[keys.UNCONSTRAINED_TOPOLOGY] = "true"
+    count = assignment.get("count", pod_set.get("count", 1))
+    return Info(assignment.get("name", keys.MAIN), count, {}, annotations, selector, tolerations, gates)
+
+
+def _given(workload: View, assignment: View, pod_set: View, flavors: Flavors) -> Info:
+    annotations = {keys.WORKLOAD: workload["metadata"]["name"]}
+    notes = workload["metadata"].get("annotations") or {}
+    if notes.get(keys.ELASTIC) == "true":
+        annotations[keys.SLICE_NAME] = notes.get(keys.SLICE_NAME) or annotations[keys.WORKLOAD]
     labels = {keys.POD_SET: assignment.get("name", keys.MAIN), keys.LOCAL_QUEUE: workload["spec"].get("queueName", "")}
     cluster_queue = workload["status"]["admission"]["clusterQueue"]
     if not is_dns1123_label(cluster_queue):
         labels[keys.CLUSTER_QUEUE] = cluster_queue
-    count = assignment.get("count", pod_set.get("count", 1))
-    return Info(assignment.get("name", keys.MAIN), count, labels, annotations, selector, tolerations, gates)
+    info = from_assignment(assignment, pod_set, flavors)
+    annotations |= info.annotations
+    return Info(info.name, info.count, labels, annotations, info.node_selector, info.tolerations, info.gates)
 
 
 def _with_updates(info: Info, check: View) -> Info:

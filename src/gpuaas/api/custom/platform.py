@@ -99,7 +99,6 @@ cert-manager.io/v1                          Issuer                     issuers  
 cert-manager.io/v1                          ClusterIssuer              clusterissuers               cluster
 maistra.io/v2                               ServiceMeshControlPlane    servicemeshcontrolplanes     ns      smcp
 maistra.io/v1                               ServiceMeshMember          servicemeshmembers           ns      smm
-autoscaling.x-k8s.io/v1,v1beta1             ProvisioningRequest        provisioningrequests         ns      provreq,provreqs
 sparkoperator.k8s.io/v1beta2                SparkApplication           sparkapplications            ns      sparkapp
 """
 

@@ -315,6 +315,15 @@ _JOBS = (
             _AGE,
         ),
     ),
+    _kind(
+        "autoscaling.x-k8s.io/v1",
+        "ProvisioningRequest",
+        "provisioningrequests",
+        "autoscaling",
+        short=("provreq", "provreqs"),
+        columns=(_AGE,),
+        older={"v1beta1": ""},
+    ),
 )
 
 _TRAFFIC = ".status.components.predictor.traffic"

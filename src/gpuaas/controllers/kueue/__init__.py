@@ -2,6 +2,7 @@
 
 from gpuaas.controllers.kueue.core import KueueCore
 from gpuaas.controllers.kueue.nodes import PlacedNodes
+from gpuaas.controllers.kueue.provisioning import Provisioning, ProvisioningChecks
 from gpuaas.controllers.kueue.statuses import QueueStatuses
 
-__all__ = ["KueueCore", "PlacedNodes", "QueueStatuses"]
+__all__ = ["KueueCore", "PlacedNodes", "Provisioning", "ProvisioningChecks", "QueueStatuses"]

@@ -48,6 +48,8 @@ kubeflow.org/v2beta1 MPIJob
 ray.io/v1 RayCluster RayJob RayService
 jobset.x-k8s.io/v1alpha2 JobSet
 workload.codeflare.dev/v1beta2 AppWrapper
+autoscaling.x-k8s.io/v1 ProvisioningRequest
+autoscaling.x-k8s.io/v1beta1 ProvisioningRequest
 trainer.kubeflow.org/v1alpha1 TrainJob
 leaderworkerset.x-k8s.io/v1 LeaderWorkerSet
 serving.kserve.io/v1beta1 InferenceService
