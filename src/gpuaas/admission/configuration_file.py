@@ -54,7 +54,9 @@ _READ_GATES = {
 _JOB_GATES = {
     "ValidateRayAndSparkJobUpdates": "checks_whoever_was_held",
     "WorkloadPriorityClassDefaulting": "default_class",
+    "ElasticJobsViaWorkloadSlices": "elastic",
 }
+_PLACED_SLICES = "ElasticJobsViaWorkloadSlicesWithTAS"
 _ENGINE_GATES = ("PrioritizePreemptorWorkloads", "TASBalancedPlacement")
 _REASON_GATES = ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
 _ELSEWHERE = {
@@ -289,7 +291,7 @@ class _Reader:
     def _gates(self) -> dict[str, bool]:
         found = self._top.mapping("featureGates")
         # Pods of jobs that grow keep their places either way.
-        honoured = {"ElasticJobsViaWorkloadSlicesWithTAS"}
+        honoured = {_PLACED_SLICES}
         honoured |= {"DisableWaitForPodsReady", "LocalQueueMetrics", "CustomMetricLabels", "QuotaCheckStrategy"}
         honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES, *_ENGINE_GATES}
         for name, value in found.items():
@@ -300,6 +302,9 @@ class _Reader:
                 self._top.warn(path, "is not a feature gate of Kueue 0.19 and has no effect")
             elif value != (name in ON) and name not in honoured:
                 self._top.warn(path, f"has no effect here: behaviour is that of {name}={str(name in ON).lower()}")
+        if found.get(_PLACED_SLICES) is True and found.get("ElasticJobsViaWorkloadSlices") is False:
+            words = f"{_PLACED_SLICES} requires ElasticJobsViaWorkloadSlices to be enabled"
+            self._top.error(invalid("featureGates", _PLACED_SLICES, words))
         return {name: value for name, value in found.items() if isinstance(value, bool)}
 
 

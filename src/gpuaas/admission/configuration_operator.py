@@ -53,13 +53,25 @@ def from_kueue_object(kueue: View, started_with: Configuration) -> Reading:
     config = (kueue.get("spec") or {}).get("config") or {}
     reading = configuration_of(_document(config))
     made = reading.configuration
+    file = started_with.jobs
+    copied = (*made.jobs.label_keys_to_copy, *started_with.metrics.custom.copied(annotations=False))
     policy = (config.get("workloadManagement") or {}).get("labelPolicy") or ""
     jobs = replace(
         made.jobs,
         manage_labelled=policy != "QueueName",
-        delete_deactivated_after=started_with.jobs.delete_deactivated_after,
+        delete_deactivated_after=file.delete_deactivated_after,
+        label_keys_to_copy=tuple(dict.fromkeys(copied)),
+        annotation_keys_to_copy=file.annotation_keys_to_copy,
+        default_class=file.default_class,
+        checks_whoever_was_held=file.checks_whoever_was_held,
+        elastic=file.elastic,
     )
-    engine = replace(made.engine, ignore_undeclared=started_with.engine.ignore_undeclared)
+    engine = replace(
+        made.engine,
+        ignore_undeclared=started_with.engine.ignore_undeclared,
+        preemptors_first=started_with.engine.preemptors_first,
+        balanced=started_with.engine.balanced,
+    )
     metrics = replace(started_with.metrics, cluster_queue_resources=True)
     whole = replace(started_with, jobs=jobs, engine=engine, ready=made.ready, metrics=metrics)
     return replace(reading, configuration=replace(whole, requeue_by_creation=made.requeue_by_creation))

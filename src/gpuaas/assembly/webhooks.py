@@ -13,7 +13,7 @@ from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import CannotCompose, Integration
-from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of
+from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of, without_elastic
 from gpuaas.admission.integrations.podsets import spell_amounts
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
@@ -134,8 +134,12 @@ class JobWebhook:
         if self._around.must_wait(obj, op.namespace, f"m{self._kind.webhook}.kb.io"):
             if not self._kind.is_suspended(obj):
                 obj.update(self._kind.suspended(obj))
-            self._kind.default(obj)
+            self._default(obj)
         elif self._kind.defaults_all or (is_elastic(obj) and self._is_part(op, obj)):
+            self._default(obj)
+
+    def _default(self, obj: Object) -> None:
+        if self._around.config.elastic or not self._kind.elastic:  # what elastic kinds get they get as elastic jobs
             self._kind.default(obj)
 
     def _is_part(self, op: Operation, obj: Object) -> bool:
@@ -149,6 +153,8 @@ class JobWebhook:
         if not self._is_on:
             return
         kind, find = self._kind, self._around.find
+        if not self._around.config.elastic:
+            obj, old = without_elastic(obj), None if old is None else without_elastic(old)
         before = old is not None and bool(queue_of(old)) and self._around.config.checks_whoever_was_held
         held = bool(queue_of(obj)) or before or self._around.held(op.namespace)
         if kind.checks_only_held and not held:

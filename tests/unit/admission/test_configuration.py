@@ -475,6 +475,21 @@ def test_who_depends_on_the_configuration_is_told_once_of_each_change() -> None:
     assert heard == [(None, BOTH_STRATEGIES), (BOTH_STRATEGIES, None)]
 
 
+def test_gates_of_the_file_hold_with_the_object_too() -> None:
+    off = {"ElasticJobsViaWorkloadSlices": False, "ValidateRayAndSparkJobUpdates": False, "ReclaimablePods": False}
+    on = {"WorkloadPriorityClassDefaulting": True, "PrioritizePreemptorWorkloads": True, "TASBalancedPlacement": True}
+    found = from_kueue_object(kueue(), read(featureGates={**off, **on})).configuration
+    assert not (found.jobs.elastic or found.jobs.checks_whoever_was_held or found.counts.reclaims)
+    assert found.jobs.default_class
+    assert (found.engine.preemptors_first, found.engine.balanced) == (True, True)
+
+
+def test_places_for_growing_jobs_need_growing_jobs() -> None:
+    gates = {"ElasticJobsViaWorkloadSlices": False, "ElasticJobsViaWorkloadSlicesWithTAS": True}
+    [words] = refusal(featureGates=gates)
+    assert "ElasticJobsViaWorkloadSlicesWithTAS requires ElasticJobsViaWorkloadSlices to be enabled" in words
+
+
 def test_an_object_that_is_not_managed_changes_nothing() -> None:
     configured = Configured()
     follow({**kueue(), "spec": {**kueue()["spec"], "managementState": "Unmanaged"}}, configured)

@@ -29,6 +29,8 @@ class JobsConfig:
     annotation_keys_to_copy: tuple[str, ...] = ()
     default_class: bool = False
     """Jobs that name no priority class get the one called `default`, if there is one."""
+    elastic: bool = True
+    """Whether jobs may be elastic; otherwise their word for it is not heard."""
     checks_whoever_was_held: bool = True
     """A Ray job that leaves its queue is looked at once more."""
     delete_deactivated_after: float | None = None

@@ -42,6 +42,14 @@ def is_elastic(job: View) -> bool:
     return annotations_of(job).get(keys.ELASTIC) == "true"
 
 
+def without_elastic(job: View) -> Object:
+    """The job as it is seen where there are no elastic ones."""
+    if keys.ELASTIC not in annotations_of(job):
+        return dict(job)
+    notes = {key: value for key, value in annotations_of(job).items() if key != keys.ELASTIC}
+    return {**job, "metadata": {**job["metadata"], "annotations": notes}}
+
+
 def prebuilt_of(job: View) -> str:
     return annotations_of(job).get(keys.PREBUILT) or labels_of(job).get(keys.PREBUILT, "")
 

@@ -177,7 +177,7 @@ class JobController(Controller):
         live = [each for each in self.workloads.owned_by(uid_of(ancestor)) if not outcome.is_finished(each)]
         newest = max(live, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
         if newest is not None:
-            elastic = is_elastic(job) or is_elastic(ancestor)
+            elastic = self.config.elastic and (is_elastic(job) or is_elastic(ancestor))
             if outcome.is_admitted(newest) or (elastic and outcome.eviction_of(newest) is None):
                 return  # while an elastic one grows there may be moments in which none is admitted
         await patch_to(self.client, kind.resource, job, kind.suspended(job))
@@ -278,7 +278,7 @@ class JobController(Controller):
         return [] if workload is None else [workload]
 
     def _is_elastic(self, job: Object) -> bool:
-        return self.integration.elastic and is_elastic(job)
+        return self.integration.elastic and is_elastic(job) and self.config.elastic
 
     def _runs_on(self, job: Object) -> bool:
         """An elastic job runs on while it waits to grow: its pods on what it has, the new ones gated."""

@@ -73,7 +73,7 @@ class Matching:
         return job, current
 
     def _is_elastic(self, job: Object) -> bool:
-        return self._kind.elastic and is_elastic(job)
+        return self._kind.elastic and is_elastic(job) and self._controller.config.elastic
 
     async def create(self, job: Object) -> None:
         workload = self._composed(job)

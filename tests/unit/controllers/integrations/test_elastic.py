@@ -1,6 +1,7 @@
 """An elastic job grows and shrinks while it runs: its pods go as far as its quota does, and it never waits to shrink."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -311,3 +312,30 @@ def test_a_job_that_ends_while_it_waits_to_grow_gives_everything_back(house: Hou
     names = [each["metadata"]["name"] for each in house.all(WORKLOADS, team)]
     assert [finish_of(house, team, name)[0] for name in names] == ["Failed", "Failed"]
     house.until(lambda: used(house, team) == "0")
+
+
+def test_where_elastic_jobs_are_off_a_job_is_held_like_any_other(house: House) -> None:
+    team = house.team(gpus=3)
+    now = house.configured.now
+    house.configure(replace(now, jobs=replace(now.jobs, elastic=False)))
+    try:
+        made = house.create(JOBS, elastic(team, "train", 2))
+        assert not made["spec"]["template"]["spec"].get("schedulingGates")
+        first = house.until(holds(house, team, 2))
+        assert ELASTIC not in (first["metadata"].get("annotations") or {})
+        house.until(lambda: not is_suspended(house, team, "train"))
+        scale(house, team, "train", 3)
+        other = house.until(holds(house, team, 3))
+        assert other["metadata"]["uid"] != first["metadata"]["uid"]  # it waited again, as a whole
+        assert REPLACES not in (other["metadata"].get("annotations") or {})
+        words = house.refusal(lambda: house.create(CLUSTERS, autoscaled(team)))
+        assert "can use autoscaling only as an elastic job" in words
+    finally:
+        house.configure(now)
+
+
+def autoscaled(team: str) -> Object:
+    head = {"rayStartParams": {}, "template": template(gpus=1)}
+    labels = {"kueue.x-k8s.io/queue-name": "main"}
+    metadata = {"name": "ray", "namespace": team, "labels": labels, "annotations": {ELASTIC: "true"}}
+    return {"metadata": metadata, "spec": {"enableInTreeAutoscaling": True, "headGroupSpec": head}}
