@@ -479,7 +479,7 @@ def test_gates_of_the_file_hold_with_the_object_too() -> None:
     off = {"ElasticJobsViaWorkloadSlices": False, "ValidateRayAndSparkJobUpdates": False, "ReclaimablePods": False}
     on = {"WorkloadPriorityClassDefaulting": True, "PrioritizePreemptorWorkloads": True, "TASBalancedPlacement": True}
     found = from_kueue_object(kueue(), read(featureGates={**off, **on})).configuration
-    assert not (found.jobs.elastic or found.jobs.checks_whoever_was_held or found.counts.reclaims)
+    assert [found.jobs.elastic, found.jobs.checks_whoever_was_held, found.counts.reclaims] == [False] * 3
     assert found.jobs.default_class
     assert (found.engine.preemptors_first, found.engine.balanced) == (True, True)
 
