@@ -79,6 +79,7 @@ print(json.dumps(tidy(json.load(sys.stdin)), indent=1, sort_keys=True))
 CLEANING = (
     "@quiet kubectl delete jobs,jobsets,trainjobs,rayjobs,pods,deployments,statefulsets,rayclusters --all --wait=false",
     "@quiet kubectl delete pytorchjobs,tfjobs,xgboostjobs,paddlejobs,jaxjobs,mpijobs --all --wait=false",
+    "@quiet kubectl delete workloads --all --wait=false",  # upstream keeps the pods of a group as long as it is there
     f"@quiet kubectl delete {_CLUSTER_WIDE} -l case=$NS --wait=false",
 )
 
