@@ -49,6 +49,8 @@ def convert_autoscaler(obj: Object, version: str) -> Object:
             target = {"type": "Utilization", "averageUtilization": percentage}
             spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
         status.pop("currentCPUUtilizationPercentage", None)
+    if version == "v1" and "status" in obj:
+        status.setdefault("currentReplicas", 0)  # v1 says it even where it is nothing
     converted = {**obj, "apiVersion": f"autoscaling/{version}", "spec": spec}
     if "status" in obj:
         converted["status"] = status

@@ -4,7 +4,19 @@ from collections.abc import Mapping
 from typing import Final
 
 from gpuaas.api.kinds import Behaviour
-from gpuaas.api.kubernetes.rules import access, config, duties, events, jobs, others, workloads
+from gpuaas.api.kubernetes.rules import (
+    access,
+    classes,
+    config,
+    duties,
+    events,
+    jobs,
+    others,
+    scaling,
+    traffic,
+    webhooks,
+    workloads,
+)
 from gpuaas.api.kubernetes.rules.definitions import CustomResourceDefinition
 from gpuaas.api.kubernetes.rules.namespaces import Namespace
 from gpuaas.api.kubernetes.rules.nodes import Node
@@ -15,9 +27,9 @@ from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolu
 
 _PLAIN: Final = others.Plain()
 _GUARDED: Final = others.GuardedPlain()
-_WEBHOOKS: Final = others.WebhookConfiguration()
-_POLICY: Final = others.AdmissionPolicy()
-_POLICY_BINDING: Final = others.AdmissionPolicyBinding()
+_WEBHOOKS: Final = webhooks.WebhookConfiguration()
+_POLICY: Final = webhooks.AdmissionPolicy()
+_POLICY_BINDING: Final = webhooks.AdmissionPolicyBinding()
 
 _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("", "ConfigMap"): config.ConfigMap(),
@@ -48,22 +60,22 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("apps", "Deployment"): workloads.Deployment(),
     ("apps", "ReplicaSet"): workloads.ReplicaSet(),
     ("apps", "StatefulSet"): workloads.StatefulSet(),
-    ("autoscaling", "HorizontalPodAutoscaler"): others.HorizontalPodAutoscaler(),
+    ("autoscaling", "HorizontalPodAutoscaler"): scaling.HorizontalPodAutoscaler(),
     ("batch", "CronJob"): jobs.CronJob(),
     ("batch", "Job"): jobs.Job(),
     ("certificates.k8s.io", "CertificateSigningRequest"): others.CertificateSigningRequest(),
     ("coordination.k8s.io", "Lease"): duties.Lease(),
-    ("discovery.k8s.io", "EndpointSlice"): others.EndpointSlice(),
+    ("discovery.k8s.io", "EndpointSlice"): traffic.EndpointSlice(),
     ("events.k8s.io", "Event"): events.NewEvent(),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): others.FlowSchema(),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): others.PriorityLevelConfiguration(),
     ("networking.k8s.io", "IPAddress"): _PLAIN,
-    ("networking.k8s.io", "Ingress"): others.Ingress(),
-    ("networking.k8s.io", "IngressClass"): others.IngressClass(),
-    ("networking.k8s.io", "NetworkPolicy"): others.NetworkPolicy(),
+    ("networking.k8s.io", "Ingress"): traffic.Ingress(),
+    ("networking.k8s.io", "IngressClass"): traffic.IngressClass(),
+    ("networking.k8s.io", "NetworkPolicy"): traffic.NetworkPolicy(),
     ("networking.k8s.io", "ServiceCIDR"): _PLAIN,
-    ("node.k8s.io", "RuntimeClass"): others.RuntimeClass(),
-    ("policy", "PodDisruptionBudget"): others.Guarded(),
+    ("node.k8s.io", "RuntimeClass"): classes.RuntimeClass(),
+    ("policy", "PodDisruptionBudget"): scaling.PodDisruptionBudget(),
     ("rbac.authorization.k8s.io", "ClusterRole"): access.ClusterRole(),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.ClusterRoleBinding(),
     ("rbac.authorization.k8s.io", "Role"): access.Role(),
@@ -74,7 +86,7 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("storage.k8s.io", "CSIDriver"): others.CSIDriver(),
     ("storage.k8s.io", "CSINode"): _GUARDED,
     ("storage.k8s.io", "CSIStorageCapacity"): _GUARDED,
-    ("storage.k8s.io", "StorageClass"): others.StorageClass(),
+    ("storage.k8s.io", "StorageClass"): classes.StorageClass(),
     ("storage.k8s.io", "VolumeAttachment"): _GUARDED,
     ("storage.k8s.io", "VolumeAttributesClass"): _PLAIN,
 }

@@ -71,7 +71,7 @@ def qualified_name(value: str, path: str) -> list[FieldError]:
 def port_name(value: str, path: str) -> list[FieldError]:
     messages: list[str] = []
     if len(value) > 15:
-        messages.append("must be no more than 15 bytes")
+        messages.append("must be no more than 15 characters")
     if not re.fullmatch("[-a-z0-9]+", value):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", value):

@@ -314,7 +314,15 @@ def _addresses(spec: View) -> list[FieldError]:
         errors += ip_address(entry, f"spec.clusterIPs[{index}]")
     if len(addresses) > 2:
         errors.append(invalid("spec.clusterIPs", addresses, "may only hold up to 2 values"))
-    return errors or _address_families(addresses, families)
+    return errors or _not_served(spec, families) or _address_families(addresses, families)
+
+
+def _not_served(spec: View, families: Sequence[str]) -> list[FieldError]:
+    """Addresses here are of one family. Who asks for none of ours may say what they like."""
+    if is_headless(spec) and not spec.get("selector"):
+        return []
+    absent = [index for index, family in enumerate(families) if family == "IPv6"]
+    return [invalid(f"spec.ipFamilies[{index}]", "IPv6", "not configured on this cluster") for index in absent]
 
 
 def _address_families(addresses: Sequence[str], families: Sequence[str]) -> list[FieldError]:
