@@ -5,6 +5,7 @@ another name, so that what is left of the last one cannot be taken for it.
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
@@ -22,6 +23,10 @@ RAY_JOBS = Resource("ray.io", "v1", "rayjobs", True, "RayJob")
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 _OURS = "ray.io/kuberay-operator"
 ENDED = ("Complete", "Failed")
+_DEADLINES = (
+    ("activeDeadlineSeconds", "DeadlineExceeded"),
+    ("preRunningDeadlineSeconds", "PreRunningDeadlineExceeded"),  # until it runs
+)
 _PASSED_ON = ("gpuaas.dev/start-seconds", "kueue.x-k8s.io/elastic-job")
 
 View = Mapping[str, Any]
@@ -92,11 +97,37 @@ class RayJobController(Controller):
             status = await self._suspend(job, status)
         elif job["spec"].get("submissionMode", "K8sJobMode") != "K8sJobMode" or not job["spec"].get("rayClusterSpec"):
             status = self._refuse(job, status)
+        elif (missed := self._missed(job, status)) is not None:
+            status |= missed
         else:
             status = await self._go_on(job, status)
         status["observedGeneration"] = job["metadata"].get("generation", 1)
         await write_status(self.client, RAY_JOBS, job, status)
-        return Requeue(0.0) if status.get("jobDeploymentStatus") in ENDED else None
+        if status.get("jobDeploymentStatus") in ENDED:
+            return Requeue(0.0)
+        left = [seconds for _, _, seconds in self._deadlines(job, status)]
+        return Requeue(max(0.0, min(left))) if left else None
+
+    def _deadlines(self, job: Object, status: Object) -> list[tuple[str, str, float]]:
+        """The limits that count now: field, reason, and how many seconds are left."""
+        if not status.get("startTime") or job["spec"].get("suspend"):
+            return []
+        counted = _DEADLINES[:1] if status.get("jobDeploymentStatus") == "Running" else _DEADLINES
+        passed = self.clock.now() - parse_rfc3339(status["startTime"])
+        return [(name, why, job["spec"][name] - passed) for name, why in counted if job["spec"].get(name) is not None]
+
+    def _missed(self, job: Object, status: Object) -> Object | None:
+        for name, reason, left in self._deadlines(job, status):
+            if left > 0:
+                continue
+            began = datetime.fromtimestamp(parse_rfc3339(status["startTime"]), UTC).strftime(
+                "%Y-%m-%d %H:%M:%S +0000 UTC"
+            )
+            field = name[0].upper() + name[1:]
+            words = f"The RayJob has passed the {name}. StartTime: {began}. {field}: {job['spec'][name]}"
+            ended = {"jobDeploymentStatus": "Failed", "reason": reason, "message": words, "failed": 1}
+            return {**ended, "endTime": rfc3339(self.clock.now())}
+        return None
 
     def _refuse(self, job: Object, status: Object) -> Object:
         mode = job["spec"].get("submissionMode")
@@ -158,6 +189,9 @@ class RayJobController(Controller):
 
     async def _tidy(self, job: Object, status: Object) -> Requeue | None:
         """A job that has ended may be told to take its cluster with it."""
+        if status.get("reason") in dict(_DEADLINES).values():
+            for submitter in self._submitters.owned_by(uid_of(job)):
+                await self._remove(JOBS, submitter)  # nobody waits for what it would say
         if not job["spec"].get("shutdownAfterJobFinishes"):
             return None
         ended = parse_rfc3339(status["endTime"]) if status.get("endTime") else self.clock.now()

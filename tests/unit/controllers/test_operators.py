@@ -175,6 +175,34 @@ async def test_a_ray_job_brings_a_cluster_submits_and_takes_it_away() -> None:
 
 
 @scenario
+async def test_a_ray_job_that_takes_too_long_has_failed() -> None:
+    async with world(RayClusterController, RayJobController, JobController) as on:
+        spec = {"entrypoint": "sleep 100", "shutdownAfterJobFinishes": True, "rayClusterSpec": ray_spec(1)}
+        on.cluster.put(RAY_JOBS, named("train", {**spec, "activeDeadlineSeconds": 30}))
+        await on.advance(29)
+        assert status(on, RAY_JOBS, "train")["jobDeploymentStatus"] == "Running"
+        await on.advance(5)
+        found = status(on, RAY_JOBS, "train")
+        assert (found["jobDeploymentStatus"], found["reason"]) == ("Failed", "DeadlineExceeded")
+        assert found["message"] == (
+            "The RayJob has passed the activeDeadlineSeconds. StartTime: 2026-01-01 00:00:00 +0000 UTC. ActiveDeadlineSeconds: 30"
+        )
+        assert names(on, RAY_CLUSTERS) == names(on, JOBS) == []
+
+
+@scenario
+async def test_a_ray_job_may_have_to_run_by_a_certain_time() -> None:
+    async with world(RayJobController) as on:
+        spec = {"rayClusterSpec": ray_spec(1), "preRunningDeadlineSeconds": 30}
+        on.cluster.put(RAY_JOBS, named("train", spec))
+        await on.advance(29)
+        assert status(on, RAY_JOBS, "train")["jobDeploymentStatus"] == "Initializing"
+        await on.advance(5)
+        found = status(on, RAY_JOBS, "train")
+        assert (found["jobDeploymentStatus"], found["reason"]) == ("Failed", "PreRunningDeadlineExceeded")
+
+
+@scenario
 async def test_a_ray_job_that_cannot_be_run_says_why() -> None:
     async with world(RayJobController) as on:
         on.cluster.put(RAY_JOBS, named("train", {"submissionMode": "HTTPMode", "rayClusterSpec": ray_spec(1)}))
