@@ -8,7 +8,7 @@ is `topology_fit`; what an assignment makes of the answer is `topology_assign`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpuaas.engine.queues import Queue
@@ -85,12 +85,17 @@ class Places:
 
     def matters(self, name: str) -> bool:
         """Whether some flavor has places on the node."""
+        return any(self.flavors_at(name))
+
+    def flavors_at(self, name: str) -> Iterator[Flavor]:
+        """Those that have places on the node."""
         node = self.nodes.get(name)
-        return node is not None and any(
-            self.has_places(flavor.name)
-            and _offers(node, dict(flavor.node_labels), self.topologies[flavor.topology or ""].levels)
-            for flavor in self._flavors.values()
-        )
+        if node is None:
+            return
+        for flavor in self._flavors.values():
+            topology = self.topologies.get(flavor.topology or "")
+            if topology is not None and _offers(node, dict(flavor.node_labels), topology.levels):
+                yield flavor
 
     def missing_topology(self, flavor: Flavor) -> bool:
         return flavor.topology is not None and flavor.topology not in self.topologies

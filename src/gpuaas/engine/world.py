@@ -122,7 +122,7 @@ class World:
             case OtherUsage(node, amounts, wakes):
                 self.places.others_take(node, amounts)
                 if wakes:
-                    self._outdate(None)
+                    self._outdate(self._queues_with(self.places.flavors_at(node)))
             case Gone(kind, name):
                 self._gone(kind, name)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuaas.engine.changes import Change, Gone
+from gpuaas.engine.changes import Change, Gone, OtherUsage
 from gpuaas.engine.topology_values import Topology
 from gpuaas.engine.values import Flavor, LocalQueue, StopPolicy
 
@@ -55,6 +55,16 @@ def test_a_change_is_news_where_it_can_matter(change: Change, expected: set[str]
     lab = waiting_in_both()
     lab.tell(change)
     assert looked_at(lab) == expected
+
+
+def test_room_on_a_node_is_news_to_those_whose_flavors_are_there() -> None:
+    lab = Lab(Topology("t", ("rack",)), Flavor("red", topology="t"), HERE, THERE)
+    lab.tell(node("b1-r1-n1", 2))
+    lab.submit("here-waits", "here", 3)
+    lab.submit("there-waits", "there", 3)
+    lab.settle()
+    lab.tell(OtherUsage("b1-r1-n1", (), wakes=True))
+    assert looked_at(lab) == {"here"}
 
 
 def test_who_borrowed_and_leaves_the_cohort_leaves_room_behind() -> None:
