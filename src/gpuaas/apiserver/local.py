@@ -139,7 +139,7 @@ class LocalClient:
                 for event in events:
                     kind = _as_seen(event, matches)
                     if kind:
-                        yield WatchEvent(kind, _seen(op, event.entry, outline=outline))
+                        yield WatchEvent(kind, _seen(op, event.entry, outline=outline or kind == "DELETED"))
         except Compacted as gone:
             raise Expired(str(gone)) from None
         finally:

@@ -341,18 +341,19 @@ def ordered(op: Operation, obj: Object) -> Object:
     return result
 
 
-def _renderer(obj: Object, *, gone: bool = False) -> Callable[[int], tuple[bytes, Object]]:
+def _renderer(obj: Object, *, gone: bool = False) -> Callable[[int], tuple[bytes, Object | None]]:
+    """The bytes for the store, and the object for those who read it next: hardly anybody reads what is gone."""
     meta = obj["metadata"]
     deleting = gone or bool(meta.get("deletionTimestamp"))  # nothing may be too large to be deleted
 
-    def render(revision: int) -> tuple[bytes, Object]:
+    def render(revision: int) -> tuple[bytes, Object | None]:
         meta["resourceVersion"] = str(revision)
         raw = encode(obj)
         if len(raw) > _MAX_OBJECT and not deleting:
             raise TooLarge(
                 f"Request entity too large: the object would have {len(raw)} bytes, the limit is {_MAX_OBJECT}"
             )
-        return raw, obj
+        return raw, None if gone else obj
 
     return render
 

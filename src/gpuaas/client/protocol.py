@@ -120,7 +120,10 @@ class Client(Protocol):
         timeout_seconds: int | None = None,
         outline: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """Ends quietly when the server ends it; raises Expired when the revision is gone (then list again)."""
+        """Ends quietly when the server ends it; raises Expired when the revision is gone (then list again).
+
+        Of what was DELETED the metadata is told, and not always more.
+        """
         ...
 
     async def create(

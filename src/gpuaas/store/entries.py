@@ -12,6 +12,7 @@ import msgspec
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _decode = msgspec.json.Decoder().decode
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class StoreError(Exception):
@@ -72,6 +73,14 @@ class Entry:
     def copy(self) -> Any:
         """The object as a tree of the caller's own; much faster than copying the decoded one."""
         return _decode(self.raw)
+
+    def outline(self) -> dict[str, Any]:
+        """The object with its metadata, the caller's own; all else may be bytes still. Enough to write it again."""
+        if self.value is not None:
+            return {**self.value, "metadata": {**self.value["metadata"]}}
+        parts: dict[str, Any] = _split(self.raw)
+        parts["metadata"] = _decode(parts["metadata"])
+        return parts
 
     def __repr__(self) -> str:
         return f"Entry({self.key!r}, revision={self.revision}, created={self.created})"

@@ -69,6 +69,21 @@ def test_a_watch_by_name_sees_changes_and_the_end(api: Api) -> None:
     ]
 
 
+@pytest.mark.parametrize("decoded", [True, False])
+def test_what_is_deleted_is_shown_whole_to_the_end(api: Api, decoded: bool) -> None:
+    made = api.send("POST", JOBS, _job("leaving")).body
+    if not decoded:
+        api.parts.cluster.store.drop_decoded("batch/jobs/default/leaving")
+    api.send("DELETE", f"{JOBS}/leaving", propagationPolicy="Background")
+    (event,) = api.watch(
+        JOBS, resourceVersion=made["metadata"]["resourceVersion"], fieldSelector="metadata.name=leaving"
+    )
+    assert event["type"] == "DELETED"
+    revision = event["object"]["metadata"].pop("resourceVersion")
+    assert int(revision) > int(made["metadata"].pop("resourceVersion"))
+    assert event["object"] == made
+
+
 def _job(name: str) -> dict[str, Any]:
     container = {"name": "main", "image": "a", "resources": {"limits": {"cpu": "1000m"}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
