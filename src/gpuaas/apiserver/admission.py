@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes import admission as rules
+from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
 
@@ -47,6 +48,8 @@ class Admission:
         self.register("", "persistentvolumes", self._volume)
         self.register("", "services", self._service)
         self.register("", "nodes", self._node)
+        for plural in ("resourceclaims", "resourceclaimtemplates"):
+            self.register("resource.k8s.io", plural, self._administrator)
 
     def register(self, group: str, plural: str, plugin: Plugin) -> None:
         """Adds a rule for one resource, after those already there."""
@@ -112,7 +115,7 @@ class Admission:
         entry = self._cluster.store.latest(f"node.k8s.io/runtimeclasses//{name}")
         if entry is None:
             why = f'pod rejected: RuntimeClass "{name}" not found'
-            raise Forbidden("", "pods", obj["metadata"].get("name", ""), why)
+            raise Forbidden("", "pods", _asked_name(obj), why)
         overhead = (entry.obj.get("overhead") or {}).get("podFixed")
         if overhead:
             obj["spec"]["overhead"] = dict(overhead)
@@ -122,7 +125,7 @@ class Admission:
         entry = self._cluster.store.latest(f"/serviceaccounts/{op.namespace}/{name}")
         if entry is None:
             why = f'error looking up service account {op.namespace}/{name}: serviceaccount "{name}" not found'
-            raise Forbidden("", "pods", obj["metadata"].get("name", ""), why)
+            raise Forbidden("", "pods", _asked_name(obj), why)
         rules.use_service_account(obj, entry.obj, self._cluster.ids.suffix())
 
     def _claim(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
@@ -148,6 +151,16 @@ class Admission:
         if old is None:
             rules.taint_new_node(obj)
 
+    def _administrator(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        """Access to devices that others use is for namespaces that say so."""
+        asked = admin_requests(obj) if old is None else []
+        if not asked:
+            return
+        entry = self._cluster.store.latest(f"/namespaces//{op.namespace}")
+        labels = (entry.obj["metadata"].get("labels") or {}) if entry is not None else {}
+        if labels.get(ADMIN_LABEL) != "true":
+            self._raise(op, obj, [admin_forbidden(path) for path in asked])
+
     def _objects(self, prefix: str, namespace: str) -> Iterator[Mapping[str, Any]]:
         """Objects of a namespace, each in its newest state even if its write is still in flight."""
         store = self._cluster.store
@@ -169,6 +182,12 @@ class Admission:
         if messages:
             text = messages[0] if len(messages) == 1 else "[" + ", ".join(messages) + "]"
             raise Forbidden(op.resource.group, op.resource.plural, obj["metadata"].get("name", ""), text)
+
+
+def _asked_name(obj: Object) -> str:
+    """What the object was called when it came: a name of the server's making is news to who asked."""
+    meta = obj["metadata"]
+    return str(meta.get("generateName") or meta.get("name", ""))
 
 
 def _protect(obj: Object, finalizer: str) -> None:

@@ -287,3 +287,14 @@ def test_what_was_forgotten_is_gone_and_says_how_to_go_on(api: Api) -> None:
     (event,) = api.watch(MAPS, resourceVersion=first["resourceVersion"])
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
     assert event["object"]["message"].startswith("too old resource version: ")
+
+
+def test_access_to_devices_of_others_needs_a_namespace_that_says_so(api: Api) -> None:
+    asked = {"deviceClassName": "gpu.example.org", "adminAccess": True}
+    claim = {"metadata": {"name": "admin"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}}
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    refused = api.send("POST", path, claim)
+    assert (refused.status, "admin access to devices requires the" in refused.message) == (422, True)
+    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    api.send("PATCH", "/api/v1/namespaces/default", label, MERGE)
+    assert api.send("POST", path, claim).status == 201

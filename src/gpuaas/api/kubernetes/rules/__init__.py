@@ -6,6 +6,7 @@ from typing import Final
 from gpuaas.api.kinds import Behaviour
 from gpuaas.api.kubernetes.rules import (
     access,
+    claims,
     classes,
     config,
     duties,
@@ -80,8 +81,10 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.ClusterRoleBinding(),
     ("rbac.authorization.k8s.io", "Role"): access.Role(),
     ("rbac.authorization.k8s.io", "RoleBinding"): access.RoleBinding(),
-    ("resource.k8s.io", "ResourceClaim"): others.ResourceClaim(),
-    ("resource.k8s.io", "ResourceClaimTemplate"): others.ResourceClaimTemplate(),
+    ("resource.k8s.io", "DeviceClass"): claims.DeviceClass(),
+    ("resource.k8s.io", "ResourceClaim"): claims.ResourceClaim(),
+    ("resource.k8s.io", "ResourceClaimTemplate"): claims.ResourceClaimTemplate(),
+    ("resource.k8s.io", "ResourceSlice"): claims.ResourceSlice(),
     ("scheduling.k8s.io", "PriorityClass"): duties.PriorityClass(),
     ("storage.k8s.io", "CSIDriver"): others.CSIDriver(),
     ("storage.k8s.io", "CSINode"): _GUARDED,

@@ -73,28 +73,8 @@ class PriorityLevelConfiguration(Behaviour):
                 queuing[field] = queuing.get(field) or value
 
 
-class ResourceClaim(Plain):
-    def default(self, obj: Object) -> None:
-        default_device_requests(obj.get("spec") or {})
-
-
-class ResourceClaimTemplate(Plain):
-    def default(self, obj: Object) -> None:
-        default_device_requests((obj.get("spec") or {}).get("spec") or {})
-
-
 class CertificateSigningRequest(Plain):
     field_selectors = ("spec.signerName",)
 
     def fields(self, obj: View) -> Mapping[str, str]:
         return {"spec.signerName": (obj.get("spec") or {}).get("signerName", "")}
-
-
-def default_device_requests(spec: Object) -> None:
-    for request in (spec.get("devices") or {}).get("requests") or ():
-        asked = [request["exactly"]] if request.get("exactly") is not None else []
-        for part in [*asked, *(request.get("firstAvailable") or ())]:
-            if not part.get("allocationMode"):
-                part["allocationMode"] = "ExactCount"
-            if part["allocationMode"] == "ExactCount" and not part.get("count"):
-                part["count"] = 1
