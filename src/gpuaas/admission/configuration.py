@@ -48,6 +48,8 @@ class NodeRules:
     """A node that has not been ready for long counts as failed whatever its pods do."""
     keeps_single_pods: bool = True
     """A workload of a single pod keeps its place: the pod cannot move."""
+    frees_pods: bool = False
+    """Pods that say it is safe are deleted if they cannot end on a node that nobody reaches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ _NODE_GATES = {
     "TASReplaceNodeOnNodeTaints": "on_taints",
     "TASReplaceNodeDueToNotReadyOverFixedTime": "over_time",
     "SkipReassignmentForPodOwnedWorkloads": "keeps_single_pods",
+    "FailureRecoveryPolicy": "frees_pods",
 }
 _READ_GATES = {
     "ReclaimablePods": "reclaims",

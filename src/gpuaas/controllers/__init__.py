@@ -19,7 +19,14 @@ from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.job_sets import JobSetController
 from gpuaas.controllers.jobs import JobController
-from gpuaas.controllers.kueue import KueueCore, PlacedNodes, Provisioning, ProvisioningChecks, QueueStatuses
+from gpuaas.controllers.kueue import (
+    FailureRecovery,
+    KueueCore,
+    PlacedNodes,
+    Provisioning,
+    ProvisioningChecks,
+    QueueStatuses,
+)
 from gpuaas.controllers.kueue_operator import KueueOperator
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.node_lifecycle import (
@@ -94,7 +101,7 @@ def all_controllers(
     deps = deps.under(KUEUE)
     kueue = [
         kind(deps, configured)
-        for kind in (KueueOperator, QueueStatuses, Provisioning, ProvisioningChecks)
+        for kind in (KueueOperator, QueueStatuses, Provisioning, ProvisioningChecks, FailureRecovery)
         if _wanted(kind, names)
     ]
     jobs = [
