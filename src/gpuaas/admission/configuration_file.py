@@ -58,7 +58,11 @@ _JOB_GATES = {
     "ElasticJobsViaWorkloadSlices": "elastic",
 }
 _PLACED_SLICES = "ElasticJobsViaWorkloadSlicesWithTAS"
-_ENGINE_GATES = ("PrioritizePreemptorWorkloads", "TASBalancedPlacement")
+_ENGINE_GATES = (
+    "PrioritizePreemptorWorkloads",
+    "TASBalancedPlacement",
+    "RecomputeAssignmentUponPreemptionTargetsOverlap",
+)
 _REASON_GATES = ("UnadmittedWorkloadsObservability", "UnadmittedWorkloadsExplicitStatus")
 _ELSEWHERE = {
     "webhook": "webhooks are part of the server",
@@ -151,8 +155,8 @@ class _Reader:
             **{name: gates[gate] for gate, name in _JOB_GATES.items() if gate in gates},
         )
         ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
-        first, balanced = (gates.get(gate, False) for gate in _ENGINE_GATES)
-        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, first, balanced)
+        of_engine = (gates.get(gate, False) for gate in _ENGINE_GATES)
+        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, *of_engine)
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
         granular, explicit = (gates.get(gate, False) for gate in _REASON_GATES)

@@ -71,6 +71,7 @@ def from_kueue_object(kueue: View, started_with: Configuration) -> Reading:
         ignore_undeclared=started_with.engine.ignore_undeclared,
         preemptors_first=started_with.engine.preemptors_first,
         balanced=started_with.engine.balanced,
+        looks_again=started_with.engine.looks_again,
     )
     metrics = replace(started_with.metrics, cluster_queue_resources=True)
     whole = replace(started_with, jobs=jobs, engine=engine, ready=made.ready, metrics=metrics)

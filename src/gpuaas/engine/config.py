@@ -23,6 +23,8 @@ class Config:
     """Whoever waits for its victims to leave goes before all others, whatever they ask for."""
     balanced: bool = False
     """Pods that prefer a level of a topology are spread over it evenly."""
+    looks_again: bool = False
+    """Whoever needs a victim that somebody else just took looks again, as if the victims so far were gone."""
 
 
 BOTH_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

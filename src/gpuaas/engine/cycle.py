@@ -29,6 +29,7 @@ Refusal = tuple[Token, str, Requeue]
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 OVERLAPS = "Workload has overlapping preemption targets with another workload"
+FITS_LATER = f"{OVERLAPS}, but will fit after these preemptions complete"
 
 
 class Cycle:
@@ -123,9 +124,13 @@ class Cycle:
             if entry.queue.spec.preemption.reclaim is not Preemption.ANY or entry.preemptor:
                 self._take(entry, entry.to_reserve())
             return False
-        victims = self._victims.get(entry.queue.tree, {})
+        if entry.deferred:
+            entry.requeue = Requeue.PENDING_PREEMPTION
+            self._pass(entry, Token.WAITING_FOR_PREEMPTED, FITS_LATER)
+            self._take(entry, entry.net_usage())
+            return False
         replaced = assignment.replaced
-        if any(target.item.key in victims for target in entry.targets) or (replaced and replaced.key in victims):
+        if self._overlaps(entry) or (replaced and replaced.key in self._victims.get(entry.queue.tree, {})):
             return self._skip(entry, OVERLAPS)
         if not fits:
             return self._skip(entry, NO_LONGER_FITS)
@@ -139,15 +144,39 @@ class Cycle:
 
     def _refresh(self, entry: Entry) -> bool:
         """Whether the entry fits by now. Where only its place was taken, look for another with the same flavors."""
+        if self._grounds.looks_again and self._overlaps(entry):
+            self._look_again(entry)
         quota, place = self._fits(entry)
         if quota and not place:
-            nominated = tuple(
-                {r: self._grounds.frs.flavor[fr] for r, fr in choice.frs.items()} for choice in entry.assignment.sets
-            )
-            entry.item.last = None
-            entry.assignment, entry.targets = nominate(entry.item, entry.queue, self._grounds, nominated)
+            self._nominate_again(entry)
             quota, place = self._fits(entry)
         return quota and place
+
+    def _nominate_again(self, entry: Entry) -> None:
+        """With the same flavors."""
+        nominated = tuple(
+            {r: self._grounds.frs.flavor[fr] for r, fr in choice.frs.items()} for choice in entry.assignment.sets
+        )
+        entry.item.last = None
+        entry.assignment, entry.targets = nominate(entry.item, entry.queue, self._grounds, nominated)
+
+    def _overlaps(self, entry: Entry) -> bool:
+        victims = self._victims.get(entry.queue.tree, {})
+        return any(target.item.key in victims for target in entry.targets)
+
+    def _look_again(self, entry: Entry) -> None:
+        """As if the victims so far were gone: it may fit then, or need others."""
+        gone = [item for victims in self._victims.values() for item in victims.values()]
+        for item in gone:
+            assert item.queue is not None
+            item.queue.forget(item)
+        self._count_out(gone)
+        self._nominate_again(entry)
+        self._count_in(gone)
+        for item in gone:
+            assert item.queue is not None
+            item.queue.rank(item)
+        entry.deferred = entry.assignment.mode is Mode.FIT
 
     def _fits(self, entry: Entry) -> tuple[bool, bool]:
         """Whether quota and place allow the entry, once this cycle's victims and its own are gone."""

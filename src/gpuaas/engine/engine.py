@@ -64,6 +64,7 @@ class Engine(World):
             None if self.config.usage_sharing is None else self.local_usage,
             self.items,
             self.config.preemptors_first,
+            self.config.looks_again,
         )
 
     def apply(self, *changes: Change) -> None:

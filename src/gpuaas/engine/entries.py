@@ -31,7 +31,7 @@ WHOLE_SHAPE = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES})
 
 
 class Entry:
-    __slots__ = ("assignment", "item", "preemptor", "queue", "requeue", "second_pass", "targets")
+    __slots__ = ("assignment", "deferred", "item", "preemptor", "queue", "requeue", "second_pass", "targets")
 
     def __init__(
         self, item: Item, queue: Queue, assignment: Assignment, targets: list[Target], preemptor: bool = False
@@ -41,6 +41,8 @@ class Entry:
         self.assignment = assignment
         self.targets = targets
         self.requeue = Requeue.GENERIC
+        self.deferred = False
+        """It fits once the victims of others in this cycle are gone."""
         self.second_pass = item.reserved
         """It holds its quota already and only looks for a place."""
         self.preemptor = preemptor

@@ -39,6 +39,8 @@ class Grounds:
     """Everybody, by key: among them the one that somebody replaces."""
     preemptors_first: bool = False
     """Who waits for its victims to leave goes before all others."""
+    looks_again: bool = False
+    """Who needs a victim that somebody else took in this cycle looks again without those."""
 
 
 def nominate(item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None = None) -> Outcome:

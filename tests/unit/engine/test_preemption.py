@@ -176,6 +176,35 @@ def test_one_that_waits_for_its_victims_may_go_before_those_that_would_slip_in(f
     assert ("big" in lab.running()) is first
 
 
+@pytest.mark.parametrize(("again", "victims"), [(False, 1), (True, 2)])
+def test_two_that_want_the_same_victim_may_find_one_each_in_one_look(again: bool, victims: int) -> None:
+    lab = Lab(*(queue(name, 2, "all", reclaim="Any") for name in ("a", "b", "c")), looks_again=again)
+    for number in range(3):
+        lab.run(f"b{number}", "b", 2)
+    lab.submit("wl-a", "a", 2)
+    lab.submit("wl-c", "c", 2)
+    assert len(preempted(lab.cycle())) == victims
+    lab.settle()
+    lab.tell(*(Released(key) for key, item in lab.engine.items.items() if item.evicted))
+    lab.settle()
+    assert {"wl-a", "wl-c"} <= lab.running()
+
+
+def test_one_that_fits_once_the_victim_of_another_is_gone_waits_for_that_and_takes_nobody() -> None:
+    lab = Lab(*(queue(name, 2, "all", reclaim="Any") for name in ("a", "b", "c")), looks_again=True)
+    lab.run("b", "b", 6)
+    lab.submit("wl-a", "a", 2)
+    lab.submit("wl-c", "c", 2)
+    plan = lab.cycle()
+    assert set(preempted(plan)) == {"b"}
+    words = {passed.key: passed.words for passed in plan.passed}
+    later = "Workload has overlapping preemption targets with another workload"
+    assert f"{later}, but will fit after these preemptions complete" in words.values()
+    lab.release(plan)
+    lab.settle()
+    assert lab.running() == {"wl-a", "wl-c"}
+
+
 def test_decisions_leave_nothing_to_the_garbage_collector() -> None:
     lab = reclaiming()
     lab.submit("a2", "A", 6, priority=0)
