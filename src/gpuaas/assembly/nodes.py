@@ -3,6 +3,7 @@
 With a fleet the nodes are simulated; without one there is one node, this machine, whose pods are processes.
 """
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,14 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError
+from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.devices.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps
 
 _log = logging.getLogger("gpuaas")
+_QUEUE = "this-machine"
 
 
 def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None) -> list[Controller]:
@@ -57,7 +60,9 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controlle
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
     """Make the objects a fleet begins with, where they are missing; what people changed stays changed."""
-    await withdraw_process_class(client)
+    if await withdraw_process_class(client):
+        with contextlib.suppress(ApiError):  # what was submitted to this machine waits for it to come back
+            await client.delete(LOCAL_QUEUES, _QUEUE, "default")
     await _make_all(parts, client, fleet.objects)
 
 
@@ -81,7 +86,7 @@ def _machine_queue() -> list[Mapping[str, Any]]:
     """A queue for this machine, as large as it is, so that what is submitted here waits for room and then runs."""
     from gpuaas.executors.machine import this_machine
 
-    node, name, api = this_machine(), "this-machine", "kueue.x-k8s.io/v1beta2"
+    node, name, api = this_machine(), _QUEUE, "kueue.x-k8s.io/v1beta2"
     quotas = [{"name": "cpu", "nominalQuota": node.cpu}, {"name": "memory", "nominalQuota": node.memory}]
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": name, "resources": quotas}]}
     return [

@@ -93,12 +93,13 @@ def has_process_class(cluster: Cluster) -> bool:
     return cluster.store.get(f"{_GROUP}/runtimeclasses//{PROCESS_CLASS}") is not None
 
 
-async def withdraw_process_class(client: Client) -> None:
-    """Where no node runs processes, nobody should be offered to."""
+async def withdraw_process_class(client: Client) -> bool:
+    """Where no node runs processes, nobody should be offered to. Whether it was there until now."""
     try:
         await client.delete(_CLASSES, PROCESS_CLASS)
     except NotFound:
-        return
+        return False
+    return True
 
 
 class _Rules:

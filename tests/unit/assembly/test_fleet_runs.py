@@ -95,3 +95,20 @@ def test_queued_jobs_run_one_after_the_other_on_the_nodes_of_their_flavor(tmp_pa
         assert all(not node["spec"].get("taints") for node in nodes)
 
     with_fleet(tmp_path, test)
+
+
+def test_the_queue_of_this_machine_goes_when_a_fleet_takes_its_place_and_comes_back(tmp_path: Path) -> None:
+    async def queues(settings: Settings, expected: set[str]) -> None:
+        async with ControlPlane(Home(tmp_path), settings) as plane:
+            parts = plane.clusters["local"]
+            client = LocalClient(parts.cluster, parts.access.system_user("test"), "test")
+
+            async def as_expected() -> bool:
+                found = await client.list(LOCAL_QUEUES, "default")
+                return {each["metadata"]["name"] for each in found.items} == expected
+
+            assert await until(as_expected)
+
+    asyncio.run(queues(Settings(fsync=False), {"this-machine"}))
+    asyncio.run(queues(Settings(fsync=False, fleet=read_fleet(FLEET)), {"queue"}))
+    asyncio.run(queues(Settings(fsync=False), {"queue", "this-machine"}))
