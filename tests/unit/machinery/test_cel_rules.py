@@ -141,3 +141,48 @@ def test_a_rule_at_the_root_sees_the_name_and_nothing_else_of_metadata() -> None
     assert [str(error) for error in validate_rules(schema, {"metadata": {"name": "x"}})] == [
         "<nil>: Invalid value: one only"
     ]
+
+
+MOMENT = {"type": "string", "format": "date-time"}
+MOMENTS: dict[str, Any] = {
+    "at": MOMENT,
+    "all": {"type": "array", "items": MOMENT},
+    "by": {"type": "object", "additionalProperties": MOMENT},
+    "parts": {"type": "array", "items": {"type": "object", "properties": {"at": MOMENT, "name": TEXT}}},
+    "part": {"type": "object", "properties": {"at": MOMENT, "name": TEXT}},
+}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "self.at < timestamp('2026-01-02T00:00:00Z')",
+        "self.all.exists(x, x.getFullYear() == 2026)",
+        "self.all[0] == self.at",
+        "self.by['x'] == self.at",
+        "self.parts.all(p, p.name == 'a' && p.at == self.at)",
+        "self.parts[0] == self.parts[1]",
+        "[self.parts[0]] == [self.parts[1]]",
+        "self.parts[1] in [self.parts[0]]",
+        "dyn(self).at == self.at",
+        "dyn(self.part).at == timestamp('2026-01-01T00:00:00Z')",
+        "self.?at.orValue(timestamp('2020-01-01T00:00:00Z')) == self.at",
+        "self.parts.map(p, p.at)[1] == self.all[0]",
+        "(self.part.name == 'a' ? self.parts[0] : self.parts[1]).at == self.at",
+        "string(self.all[0]) == '2026-01-01T00:00:00Z'",
+    ],
+)
+def test_moments_are_moments_however_a_rule_comes_by_them(rule: str) -> None:
+    """Here one moment is written in two ways: as text they would differ."""
+    zulu, offset = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00"
+    spec = {
+        "at": zulu,
+        "all": [offset],
+        "by": {"x": offset},
+        "parts": [{"at": offset, "name": "a"}, {"at": zulu, "name": "a"}],
+        "part": {"at": offset, "name": "a"},
+    }
+    schema = SchemaSet({}.__getitem__).inline(
+        {"type": "object", "properties": MOMENTS, "x-kubernetes-validations": [{"rule": rule}]}
+    )
+    assert [str(error) for error in validate_rules(schema, spec)] == []

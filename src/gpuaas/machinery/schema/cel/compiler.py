@@ -87,6 +87,7 @@ _LITERALS: Final[dict[str, Callable[[str], Any]]] = {
     "duration": parse_span,
     "timestamp": read_time,
 }
+_LOOK_NO_FURTHER: Final = frozenset(("size", "_[_]", "_[?_]"))  # than the list or the map itself
 _TYPE_NAMES: Final = frozenset((*CONSTANTS, "list", "map", "type", "null_type")) - {"null"}
 
 
@@ -355,7 +356,7 @@ class Compiler:
         result = next(iter(results.values())) if len(results) == 1 else DYN
         runs = [run for _, run in arguments]
         certain = len(fitting) == 1 and not any(type_ in (DYN, ERROR) for type_ in types)
-        if not is_free(name) and any(map(meets_text, types)):
+        if name not in _LOOK_NO_FURTHER and any(map(meets_text, types)):
             self.meets_text = True
         if name in ("_==_", "_!=_") and len(arguments) == 2:
             second = node.args[-1]
