@@ -79,10 +79,10 @@ class World:
         return 0.0 if self.ledger is None else self.ledger.usage(self.local_queues.get(key), key)
 
     def running_in(self, key: str) -> Amounts:
-        """What runs for a LocalQueue, in natural units."""
-        total: Amounts = {}
+        """What runs for a LocalQueue, in natural units, of every resource its ClusterQueue has."""
         local = self.local_queues.get(key)
         queue = None if local is None else self.forest.queues.get(local.cluster_queue)
+        total: Amounts = {} if queue is None else dict.fromkeys(queue.group_of, 0.0)
         for item in queue.running.values() if queue is not None else ():
             if item.workload.queue_key == key:
                 for fr, amount in item.usage.items():

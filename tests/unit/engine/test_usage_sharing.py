@@ -95,3 +95,9 @@ def test_samples_are_taken_when_due(shared: Lab) -> None:
     assert shared.engine.ledger.consumed("ns/busy")["gpu"] == once, "not due yet"
     shared.engine.sample_usage(at + 10 * MINUTE)
     assert shared.engine.ledger.consumed("ns/busy")["gpu"] > once
+
+
+def test_a_queue_that_used_nothing_says_so_of_every_resource(shared: Lab) -> None:
+    assert shared.engine.ledger is not None
+    shared.engine.sample_usage(shared.now + 5 * MINUTE)
+    assert shared.engine.ledger.consumed("ns/idle") == {"gpu": 0.0}
