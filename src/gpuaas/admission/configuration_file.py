@@ -51,6 +51,7 @@ _READ_GATES = {
     "ReclaimablePods": "reclaims",
     "PriorityBoost": "boosts",
     "TASRespectNodeAffinityPreferred": "preferences",
+    "PartialAdmission": "reduces",
 }
 _JOB_GATES = {
     "ValidateRayAndSparkJobUpdates": "checks_whoever_was_held",
@@ -142,7 +143,7 @@ class _Reader:
         ready, block, by_creation = self._ready(disabled=gates.get("DisableWaitForPodsReady", False))
         frameworks, copied = self._integrations()
         rules, ignore_undeclared = self._resources()
-        finished, deactivated = self._retention()
+        finished, deactivated = self._retention(honoured=gates.get("ObjectRetentionPolicies", True))
         metrics = self._metrics(gates)
         jobs = JobsConfig(
             manage_without_queue=top.boolean("manageJobsWithoutQueueName", False),
@@ -156,7 +157,8 @@ class _Reader:
         )
         ignore_undeclared = ignore_undeclared and gates.get("QuotaCheckStrategy", True)
         of_engine = (gates.get(gate, False) for gate in _ENGINE_GATES)
-        engine = Config(self._fair_sharing(), ignore_undeclared, self._usage_sharing(), block, *of_engine)
+        sharing = self._usage_sharing(honoured=gates.get("AdmissionFairSharing", True))
+        engine = Config(self._fair_sharing(), ignore_undeclared, sharing, block, *of_engine)
         nodes = NodeRules(**{name: gates[gate] for gate, name in _NODE_GATES.items() if gate in gates})
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
         granular, explicit = (gates.get(gate, False) for gate in _REASON_GATES)
@@ -236,7 +238,7 @@ class _Reader:
         section.done()
         return found or BOTH_STRATEGIES
 
-    def _usage_sharing(self) -> UsageConfig | None:
+    def _usage_sharing(self, *, honoured: bool) -> UsageConfig | None:
         section = self._top.section("admissionFairSharing")
         if section is None:
             return None
@@ -244,6 +246,8 @@ class _Reader:
         sampling = section.seconds("usageSamplingInterval") or 300.0
         weights = section.numbers("resourceWeights")
         section.done()
+        if not honoured:
+            return None
         return UsageConfig(_millis(half_life), _millis(sampling), tuple(sorted(weights.items())))
 
     def _resources(self) -> tuple[ResourceRules, bool]:
@@ -265,7 +269,7 @@ class _Reader:
         section.done()
         return ResourceRules(excluded, tuple(made)), strategy == "IgnoreUndeclared"
 
-    def _retention(self) -> tuple[float | None, float | None]:
+    def _retention(self, *, honoured: bool) -> tuple[float | None, float | None]:
         section = self._top.section("objectRetentionPolicies")
         workloads = section.section("workloads") if section is not None else None
         if section is not None:
@@ -274,7 +278,7 @@ class _Reader:
             return None, None
         kept = workloads.seconds("afterFinished"), workloads.seconds("afterDeactivatedByKueue")
         workloads.done()
-        return kept
+        return kept if honoured else (None, None)
 
     def _metrics(self, gates: Mapping[str, bool]) -> MetricsConfig:
         local_queues = gates.get("LocalQueueMetrics", True)
@@ -298,6 +302,7 @@ class _Reader:
         # Pods of jobs that grow keep their places either way.
         honoured = {_PLACED_SLICES}
         honoured |= {"DisableWaitForPodsReady", "LocalQueueMetrics", "CustomMetricLabels", "QuotaCheckStrategy"}
+        honoured |= {"ObjectRetentionPolicies", "AdmissionFairSharing"}
         honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES, *_ENGINE_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpuaas.admission.resources import Amounts, Object, ResourceRules, amounts, invalid
+from gpuaas.admission.resources import Amounts, Object, ReadRules, ResourceRules, amounts, invalid
 from gpuaas.base.quantity import ZERO, Quantity
 from gpuaas.engine.amounts import MAX_INT64
 from gpuaas.engine.constraints import Requirement, Taint, Term, Toleration
 from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
 
+_ALL = ReadRules()
+
 
 def pod_set(
-    spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | None = None, preferences: bool = False
+    spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | None = None, counts: ReadRules = _ALL
 ) -> PodSet:
     """A pod set of a workload, given its pod spec; `taken` of its pods have finished and ask for nothing any more."""
     count = spec.get("count", 1)
@@ -28,13 +30,13 @@ def pod_set(
         name=spec.get("name", "main"),
         count=count - min(taken, count),
         requests=_amounts_of(counted),
-        min_count=spec.get("minCount"),
+        min_count=spec.get("minCount") if counts.reduces else None,
         tolerations=tolerations(pod.get("tolerations")),
         node_selector=tuple(sorted((pod.get("nodeSelector") or {}).items())),
         affinity=required_affinity(pod),
         topology=topology_request(spec.get("topologyRequest")),
         placement=_amounts_of(raw) if counted is not raw else None,
-        preferred=preferred_affinity(pod) if preferences else (),
+        preferred=preferred_affinity(pod) if counts.preferences else (),
     )
 
 

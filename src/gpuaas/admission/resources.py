@@ -28,6 +28,8 @@ class ReadRules:
     """An annotation adds to its priority."""
     preferences: bool = False
     """The nodes its pods would rather be on come first."""
+    reduces: bool = True
+    """A workload that says so may be admitted with fewer pods."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class Reader:
             return known[1]
         pods = [self._pod(p, limits) for p in sets]
         pod_sets = tuple(
-            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules, self._counts.preferences)
+            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules, self._counts)
             for p, pod in zip(sets, pods, strict=True)
         )
         if len(self._known) > 100_000:

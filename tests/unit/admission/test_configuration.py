@@ -337,7 +337,7 @@ EFFECTLESS: list[tuple[dict[str, Any], str]] = [
     ({"webhook": {"port": 9443}}, "webhook: has no effect here: webhooks are part of the server"),
     ({"metrics": {"bindAddress": ":8443"}}, "metrics.bindAddress: has no effect here: metrics are at /metrics"),
     ({"integrations": {"frameworks": ["ray.io/rayservice"]}}, "integrations.frameworks[0]: has no effect here"),
-    ({"featureGates": {"PartialAdmission": False}}, "featureGates[PartialAdmission]: has no effect here"),
+    ({"featureGates": {"FlavorFungibility": False}}, "featureGates[FlavorFungibility]: has no effect here"),
     (
         {"metrics": {"customLabels": [{"name": "team"}]}},
         "metrics.customLabels: has no effect while the feature gate CustomMetricLabels is off",
@@ -482,6 +482,13 @@ def test_gates_of_the_file_hold_with_the_object_too() -> None:
     assert [found.jobs.elastic, found.jobs.checks_whoever_was_held, found.counts.reclaims] == [False] * 3
     assert found.jobs.default_class
     assert (found.engine.preemptors_first, found.engine.balanced) == (True, True)
+
+
+def test_a_section_whose_gate_is_off_has_no_effect() -> None:
+    gates = {"ObjectRetentionPolicies": False, "AdmissionFairSharing": False}
+    kept = {"workloads": {"afterFinished": "1h", "afterDeactivatedByKueue": "1h"}}
+    sharing = {"usageHalfLifeTime": "10m"}
+    assert read(featureGates=gates, objectRetentionPolicies=kept, admissionFairSharing=sharing) == Configuration()
 
 
 def test_places_for_growing_jobs_need_growing_jobs() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from gpuaas.admission import quotas, status
-from gpuaas.admission.pods import pod_requests, units
-from gpuaas.admission.resources import limits_of, resource_rules
+from gpuaas.admission.pods import pod_requests, pod_set, units
+from gpuaas.admission.resources import ReadRules, limits_of, resource_rules
 from gpuaas.admission.workloads import Reader
 from gpuaas.engine.amounts import UNLIMITED, text
 from gpuaas.engine.changes import Finished, Reserved
@@ -360,3 +360,9 @@ def test_what_a_workload_asks_for_is_read_again_with_every_generation_and_when_p
 )
 def test_bytes_are_written_by_powers_of_1024_where_those_divide_them(amount: int, written: str) -> None:
     assert text("memory", amount) == written
+
+
+@pytest.mark.parametrize(("reduces", "least"), [(True, 2), (False, None)])
+def test_fewer_pods_are_taken_only_where_that_is_on(reduces: bool, least: int | None) -> None:
+    found = pod_set({"count": 4, "minCount": 2}, {"containers": []}, counts=ReadRules(reduces=reduces))
+    assert (found.count, found.min_count) == (4, least)
