@@ -56,7 +56,8 @@ LOOKS = {
     ),
 }
 # How often an object was written, how many seconds something took, in which order conditions and owners came: all of
-# that is a matter of moments.
+# that is a matter of moments. So is whether the last pods that were done are told as done before the whole job is, and
+# whether who deactivates a workload, as upstream does twice at times, comes back to say that it is going to.
 TIDY = """#!/usr/bin/env python3
 import json, sys
 
@@ -66,6 +67,8 @@ def tidy(value):
     if not isinstance(value, dict):
         return value
     made = {name: tidy(each) for name, each in value.items() if name not in ("resourceVersion", "managedFields")}
+    if made.get("kind") == "Workload":
+        ended(made)
     if isinstance(made.get("conditions"), list):
         made["conditions"].sort(key=lambda each: each["type"])
     if isinstance(made.get("ownerReferences"), list):
@@ -73,6 +76,14 @@ def tidy(value):
     if "accumulatedPastExecutionTimeSeconds" in made:
         made["accumulatedPastExecutionTimeSeconds"] = "<seconds>"
     return made
+
+def ended(workload):
+    status = workload.get("status", {})
+    conditions = status.get("conditions", [])
+    if any(each["type"] == "Finished" and each["status"] == "True" for each in conditions):
+        status.pop("reclaimablePods", None)
+    if not workload["spec"].get("active", True):
+        conditions[:] = [each for each in conditions if each["type"] != "DeactivationTarget"]
 
 print(json.dumps(tidy(json.load(sys.stdin)), indent=1, sort_keys=True))
 """
