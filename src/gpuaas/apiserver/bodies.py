@@ -158,14 +158,13 @@ def _not_too_deep(value: Any, body: bytes | None = None) -> Any:
 
 
 def _depth_over(value: Any, limit: int) -> bool:
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(limit + 1):
         level = [
             part
             for node in level
-            if isinstance(node, dict | list)
-            for part in (node.values() if isinstance(node, dict) else node)
-            if isinstance(part, dict | list)
+            for part in (node.values() if node.__class__ is dict else node)
+            if part.__class__ is dict or part.__class__ is list
         ]
         if not level:
             return False

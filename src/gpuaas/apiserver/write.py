@@ -42,7 +42,8 @@ from gpuaas.machinery.ssa.gotext import verb_v
 from gpuaas.machinery.strategic import apply_strategic_patch
 from gpuaas.store import Entry
 
-_MAX_OBJECT = 4 * 1024 * 1024  # bytes: a request's body and what we add; patches could make it grow for ever
+_MAX_OBJECT = 5 * 512 * 1024  # bytes, with who owns what; etcd takes 1.5 MiB in a denser form than this
+_LARGE = 256 * 1024  # bytes of a request that is worth a look at what it has become before it is read closely
 
 
 @told_when_visible
@@ -60,6 +61,7 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
     obj = op.resource.to_hub(obj, op.version)
     behaviour = op.hub.behaviour
     behaviour.default(obj)
+    _refuse_bulk(op, obj)
     if not owned:
         obj = ownership.track(op, None, obj)
     new_metadata(op, obj["metadata"])
@@ -133,6 +135,7 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
     check_preconditions(op, obj["metadata"], old["metadata"])
     behaviour = op.hub.behaviour
     behaviour.default(obj)
+    _refuse_bulk(op, obj)
     if not owned:
         obj = ownership.track(op, old, obj)
     keep_metadata(obj["metadata"], old["metadata"])
@@ -183,6 +186,7 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
     if entry is None and op.subresource:
         raise op.not_found()
     live = op.resource.from_hub(entry.obj, op.version) if entry is not None else None
+    _refuse_bulk(op, config)
     applied = ownership.apply(op, live, config)
     _complain_of_repeats(op, config)
     if applied is live and entry is not None:
@@ -350,12 +354,20 @@ def _renderer(obj: Object, *, gone: bool = False) -> Callable[[int], tuple[bytes
         meta["resourceVersion"] = str(revision)
         raw = encode(obj)
         if len(raw) > _MAX_OBJECT and not deleting:
-            raise TooLarge(
-                f"Request entity too large: the object would have {len(raw)} bytes, the limit is {_MAX_OBJECT}"
-            )
+            raise _too_large(len(raw))
         return raw, None if gone else obj
 
     return render
+
+
+def _refuse_bulk(op: Operation, obj: Any) -> None:
+    """What can never be kept is refused before anybody asks what is wrong with it and who owns which part."""
+    if op.body and len(op.body) > _LARGE and (size := len(encode(obj))) > _MAX_OBJECT:
+        raise _too_large(size)
+
+
+def _too_large(size: int) -> TooLarge:
+    return TooLarge(f"Request entity too large: the object would have {size} bytes, the limit is {_MAX_OBJECT}")
 
 
 async def _settled(pending: Awaitable[Entry], obj: Object, status: int) -> Outcome:

@@ -91,7 +91,7 @@ def test_a_json_patch_cannot_double_itself_for_ever(api: Api) -> None:
 
 
 def test_an_object_cannot_grow_for_ever_and_a_large_one_can_be_deleted(api: Api) -> None:
-    assert api.send("POST", ANYTHING, thing("large", {"a": "x" * 2_900_000})).status == 201
+    assert api.send("POST", ANYTHING, thing("large", {"a": "x" * 2_400_000})).status == 201
     answer = api.send("PATCH", f"{ANYTHING}/large", {"spec": {"b": "x" * 2_900_000}}, MERGE)
     assert answer.status == 413
     assert api.send("DELETE", f"{ANYTHING}/large").status == 200
@@ -178,3 +178,20 @@ def test_a_long_list_as_yaml_is_still_yaml_and_quick(api: Api) -> None:
     assert answer.body.startswith('{"kind":'), "JSON is YAML, too"
     for number in range(2):
         assert api.send("DELETE", f"{MAPS}/long-{number}").status == 200
+
+
+def test_what_would_become_too_large_is_refused_before_anybody_reads_it_closely(api: Api) -> None:
+    containers = [{"name": f"Not A Name {at}", "image": "i"} for at in range(20_000)]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "crowd"}, "spec": {"containers": containers}}
+    path = "/api/v1/namespaces/default/pods"
+    assert api.send("POST", path, pod).status == 413
+    assert api.send("PATCH", f"{path}/crowd", pod, APPLY, fieldManager="x").status == 413
+    few = {**pod, "spec": {"containers": containers[:2]}}
+    assert api.send("POST", path, few).status == 422
+
+
+def test_thousands_of_managers_become_ten(api: Api) -> None:
+    entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    managers = [{**entry, "manager": f"m{at}", "fieldsV1": {"f:data": {f"f:k{at}": {}}}} for at in range(5_000)]
+    made = api.send("POST", MAPS, {"metadata": {"name": "crowded", "managedFields": managers}, "data": {"a": "b"}})
+    assert (made.status, len(made.body["metadata"]["managedFields"])) == (201, 10)

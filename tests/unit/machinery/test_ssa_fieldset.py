@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuaas.machinery.ssa.elements import canonical, key_element, show, value_element
+from gpuaas.machinery.ssa import managed
+from gpuaas.machinery.ssa.elements import canonical, key_element, order, show, value_element
 from gpuaas.machinery.ssa.fieldset import (
     FieldSet,
     difference,
     from_paths,
     has,
+    in_order,
     insert,
     intersection,
     parse,
@@ -141,3 +143,34 @@ def test_how_messages_print_elements(element: str, text: str) -> None:
 
 def test_how_messages_print_paths() -> None:
     assert show_path(("f:spec", 'k:{"name":"a"}', "f:image")) == '.spec[name="a"].image'
+
+
+_NAMES = st.lists(st.text(min_size=0, max_size=4), unique=True, max_size=12)
+
+
+@given(_NAMES, st.sampled_from(["name", "key"]), st.booleans())
+def test_items_by_name_and_values_of_sets_are_in_the_same_order_however_it_is_found(
+    names: list[str], key: str, itself: bool
+) -> None:
+    for elements in ([key_element([(key, name)]) for name in names], [value_element(name) for name in names]):
+        node: dict[str, Any] = {element: {} for element in [*elements, *(["."] if itself else [])]}
+        assert list(in_order(node)) == sorted(node, key=order)
+
+
+def test_elements_of_several_sorts_are_in_order() -> None:
+    node: dict[str, Any] = {'k:{"b":"x"}': {}, 'k:{"a":"y"}': {}, 'k:{"a":"x","b":"y"}': {}, 'v:"z"': {}, ".": {}}
+    assert list(in_order(node)) == sorted(node, key=order)
+
+
+@given(st.integers(11, 60))
+def test_many_managers_are_merged_and_nothing_is_lost(count: int) -> None:
+    managers: managed.Managers = {
+        managed.Manager(f"m{at}", "Update", "v1"): managed.Owned({"f:data": {f"f:k{at:02}": {}}}, "v1")
+        for at in range(count)
+    }
+    capped = managed.cap(managers)
+    assert len(capped) == managed.MAX_UPDATE_MANAGERS
+    held = [path for owned in capped.values() for path in paths(owned.fields)]
+    assert sorted(held) == [("f:data", f"f:k{at:02}") for at in range(count)]
+    ancient = capped[managed.Manager(managed.ANCIENT, "Update", "v1")].fields["f:data"]
+    assert list(ancient) == sorted(ancient)

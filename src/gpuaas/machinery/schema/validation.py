@@ -107,7 +107,20 @@ def check_lists(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
     return errors
 
 
+def _surely_unique(schema: Schema, items: list[Any]) -> bool:
+    """Most lists are told apart by one text each: a set of them is made much faster than what compares anything."""
+    texts = items
+    if schema.list_type == "map":
+        if len(schema.list_keys) != 1 or any(item.__class__ is not dict for item in items):
+            return False
+        key = schema.list_keys[0]
+        texts = [item.get(key) for item in items]
+    return all(text.__class__ is str for text in texts) and len(set(texts)) == len(texts)
+
+
 def _duplicates(schema: Schema, items: list[Any], path: str) -> list[FieldError]:
+    if _surely_unique(schema, items):
+        return []
     if schema.list_type == "map":
         for index, item in enumerate(items):
             if item is not None and not isinstance(item, dict):

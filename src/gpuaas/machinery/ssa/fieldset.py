@@ -9,7 +9,7 @@ set out is writing the dict. A set without members is the empty dict.
 from collections.abc import Iterator
 from typing import Any
 
-from gpuaas.machinery.ssa.elements import canonical, order, show
+from gpuaas.machinery.ssa.elements import canonical, order, show, text_order
 
 FieldSet = dict[str, Any]
 
@@ -34,7 +34,7 @@ def in_order(node: FieldSet) -> FieldSet:
         return node
     keys = sorted(node)
     if keys[-1] > "g":  # keys, values and indices: there the order of texts is not that of elements
-        keys.sort(key=order)
+        keys.sort(key=text_order(keys) or order)
     return {key: node[key] for key in keys}
 
 

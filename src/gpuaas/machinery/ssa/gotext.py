@@ -4,11 +4,15 @@ Kubernetes' messages are made with `%v`, and its field sets hold keys such as `k
 same on every server that ever writes it; both spellings live here. Where a value goes is decided by the callers.
 """
 
+import re
 from typing import Any
 
 _ESCAPES = {ord('"'): '\\"', ord("\\"): "\\\\", 10: "\\n", 13: "\\r", 9: "\\t"}
 _ESCAPES |= {code: f"\\u{code:04x}" for code in range(32) if code not in _ESCAPES}
 _ESCAPES |= {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+
+
+_ESCAPED = re.compile("[" + "".join(re.escape(chr(code)) for code in _ESCAPES) + "]")
 
 
 def to_json(value: Any) -> str:
@@ -19,7 +23,7 @@ def to_json(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f'"{value.translate(_ESCAPES)}"'
+            return f'"{value.translate(_ESCAPES) if _ESCAPED.search(value) else value}"'
         case float() if value.is_integer() and abs(value) < 1e21:
             return str(int(value))
         case int() | float():

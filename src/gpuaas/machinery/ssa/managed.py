@@ -138,6 +138,7 @@ def cap(managers: Managers) -> Managers:
     updaters.sort(key=lambda manager: (_seconds(managers[manager].time), manager.identifier()))
     result = dict(managers)
     first_of: dict[str, Manager] = {}
+    merging: dict[Manager, list[FieldSet]] = {}
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     for manager in updaters:
         if not excess:
@@ -150,8 +151,19 @@ def cap(managers: Managers) -> Managers:
         bucket = Manager(ANCIENT, "Update", version)
         if bucket not in result:
             result[bucket] = result.pop(first_of[version])
-        merged = union(owned.fields, result[bucket].fields)
+        parts = merging.setdefault(bucket, [result[bucket].fields])
+        parts.append(owned.fields)
         result.pop(manager, None)
-        result[bucket] = Owned(merged, version, owned.time)
+        result[bucket] = Owned(EMPTY, version, owned.time)
         excess -= 1
+    for bucket, parts in merging.items():
+        result[bucket] = result[bucket].holding(_united(parts))
     return result
+
+
+def _united(parts: list[FieldSet]) -> FieldSet:
+    """The union of many: two and two, so that no set is walked again for each small one that joins it."""
+    while len(parts) > 1:
+        pairs = [union(*pair) for pair in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(pairs) * 2 :]
+    return parts[0]
