@@ -87,6 +87,9 @@ class LocalClient:
         entry = self._cluster.store.latest(op.key)
         return None if entry is None else op.resource.from_hub(entry.obj, op.version)
 
+    def hasten(self) -> None:
+        self._cluster.store.hasten()
+
     async def list(
         self,
         resource: Resource,

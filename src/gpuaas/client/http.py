@@ -57,6 +57,9 @@ class HttpClient:
     def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         return None  # only the server knows
 
+    def hasten(self) -> None:
+        """The server does what it can."""
+
     async def list(
         self,
         resource: Resource,

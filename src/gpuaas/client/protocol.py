@@ -93,6 +93,10 @@ class Client(Protocol):
         cannot be told without asking a server."""
         ...
 
+    def hasten(self) -> None:
+        """Others wait for the writes now under way: let them be committed before anything else, where that can be had."""
+        ...
+
     async def list(
         self,
         resource: Resource,

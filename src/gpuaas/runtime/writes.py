@@ -34,6 +34,9 @@ class ReadYourWrites:
     def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         return self._client.under_way(resource, name, namespace)
 
+    def hasten(self) -> None:
+        self._client.hasten()
+
     async def list(
         self,
         resource: Resource,

@@ -121,6 +121,10 @@ class Store:
             raise KeyError(key)
         return self._writer.submit("DELETED", key, before, render)
 
+    def hasten(self) -> None:
+        """Commit the writes in flight before this returns, where that is quick; else they take their time."""
+        self._writer.hasten()
+
     def watch(
         self, prefix: str, since: int, on_events: OnEvents | None = None, *, buffer: int = _WATCH_BUFFER
     ) -> Watch:

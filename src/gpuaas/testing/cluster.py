@@ -170,6 +170,9 @@ class FakeCluster:
     def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         return None  # as over the wire: who must come second waits for the first
 
+    def hasten(self) -> None:
+        """Nothing is written later than at once here."""
+
     async def list(
         self,
         resource: Resource,

@@ -33,6 +33,7 @@ from gpuaas.runtime.writes import write_status
 _log = logging.getLogger(__name__)
 _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
+_WRITTEN_TOGETHER = 0.006  # seconds of decisions
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
@@ -113,16 +114,25 @@ class Scheduler:
         """Cycles until nothing is left to decide. A few in a row that change nothing are enough for now, not for ever:
         a head that was passed over may hide the next one, and one that waits for its victims is looked at again."""
         engine = self._mirror.engine
-        quiet = 0
-        while engine.unsettled():
-            began = self._clock.monotonic()
-            plan = engine.cycle(self._millis())
-            self.looked(plan, self._clock.monotonic() - began)
-            self._carry_out(plan)
+        quiet, changed, since = 0, False, self._clock.monotonic()
+        while engine.unsettled() and quiet < _QUIET_CYCLES:
+            plan = self._cycle()
             quiet = 0 if plan.changed else quiet + 1
-            if quiet == _QUIET_CYCLES:
-                asyncio.get_running_loop().call_later(_LOOK_AGAIN, self.wake)
-                return
+            changed = changed or plan.changed
+            if changed and self._clock.monotonic() - since > _WRITTEN_TOGETHER:
+                self._client.hasten()
+                changed, since = False, self._clock.monotonic()
+        if changed:
+            self._client.hasten()  # the quota is taken, and nobody can use it before this is written
+        if quiet == _QUIET_CYCLES:
+            asyncio.get_running_loop().call_later(_LOOK_AGAIN, self.wake)
+
+    def _cycle(self) -> Plan:
+        began = self._clock.monotonic()
+        plan = self._mirror.engine.cycle(self._millis())
+        self.looked(plan, self._clock.monotonic() - began)
+        self._carry_out(plan)
+        return plan
 
     def _carry_out(self, plan: Plan) -> None:
         for victim in plan.preemptions:
