@@ -42,6 +42,9 @@ class Version(Protocol):
     def empty_status(self) -> Object | None:
         """The status of a new object: a fresh tree, or None where there is none."""
 
+    def shown(self, obj: Object) -> Object:
+        """An object that is kept in another version, without what this one does not know."""
+
 
 class BuiltinVersion:
     __slots__ = ("_empty_status", "_find", "_schema", "_specs", "kind")
@@ -94,6 +97,9 @@ class BuiltinVersion:
             self._empty_status = encode(fresh.get("status"))
         status: Object | None = _parse(self._empty_status)
         return status
+
+    def shown(self, obj: Object) -> Object:
+        return obj
 
 
 class Resource:
@@ -179,8 +185,7 @@ class Resource:
             return obj
         if self._convert is not None:
             return self._convert(obj, kind.version)
-        relabelled = _relabelled(obj, version)
-        return version.read(relabelled)[0] if self.custom else relabelled
+        return version.shown(_relabelled(obj, version))
 
 
 def _relabelled(obj: Object, version: Version) -> Object:

@@ -21,7 +21,7 @@ from gpuaas.base.repeats import Repeats
 from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
-from gpuaas.machinery.schema.structural import read
+from gpuaas.machinery.schema.structural import prune, read
 from gpuaas.machinery.schema.subresources import said_of_status, scale_errors
 from gpuaas.machinery.tables import AGE
 
@@ -88,6 +88,9 @@ class CustomVersion:
             self._empty_status = encode(self.read({"metadata": {}})[0].get("status"))
         status: Object | None = _parse(self._empty_status)
         return status
+
+    def shown(self, obj: Object) -> Object:
+        return prune(self.schema, obj)[0]
 
 
 class _SelectableFields(Behaviour):

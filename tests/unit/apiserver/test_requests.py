@@ -298,3 +298,34 @@ def test_access_to_devices_of_others_needs_a_namespace_that_says_so(api: Api) ->
     label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
     api.send("PATCH", "/api/v1/namespaces/default", label, MERGE)
     assert api.send("POST", path, claim).status == 201
+
+
+def test_a_service_may_bring_an_address_that_is_free_and_ours(api: Api) -> None:
+    def send(name: str, address: str) -> Any:
+        spec = {"clusterIP": address, "ports": [{"port": 80}]}
+        return api.send("POST", "/api/v1/namespaces/default/services", {"metadata": {"name": name}, "spec": spec})
+
+    far = send("far", "172.20.1.2")
+    assert far.status == 422
+    assert far.body["details"]["causes"][0] == {
+        "reason": "FieldValueInvalid",
+        "message": 'Invalid value: ["172.20.1.2"]: failed to allocate IP 172.20.1.2: the provided IP (172.20.1.2) is not'
+        " in the valid range. The range of valid IPs is 10.96.0.0/16",
+        "field": "spec.clusterIPs",
+    }
+    assert send("mine", "10.96.77.7").status == 201
+    taken = send("yours", "10.96.77.7")
+    assert (taken.status, taken.message.endswith("10.96.77.7: provided IP is already allocated")) == (422, True)
+
+
+def test_who_creates_a_daemon_set_owns_its_generation(api: Api) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    meta = {"name": "d", "annotations": {"deprecated.daemonset.template.generation": "3"}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/daemonsets"
+    made = api.send("POST", path, {"metadata": meta, "spec": spec}).body["metadata"]
+    assert made["annotations"]["deprecated.daemonset.template.generation"] == "3"
+    plain = api.send("POST", path, {"metadata": {"name": "plain"}, "spec": spec}).body["metadata"]
+    assert plain["annotations"]["deprecated.daemonset.template.generation"] == "1"
+    owned = plain["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"]
+    assert "f:deprecated.daemonset.template.generation" in owned

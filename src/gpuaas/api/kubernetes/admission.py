@@ -12,9 +12,10 @@ from zlib import crc32
 
 from gpuaas.api.kubernetes.limits import apply_limit_ranges, claim_limit_errors, fill_in_limits, pod_limit_errors
 from gpuaas.api.kubernetes.quota_usage import charge_quotas, quota_usage
+from gpuaas.api.kubernetes.rules.networks import address_of
 from gpuaas.api.kubernetes.rules.services import give_cluster_ip, ports_without_node_port, wants_cluster_ip
-from gpuaas.base.errors import Forbidden
-from gpuaas.base.fielderrors import FieldError
+from gpuaas.base.errors import Forbidden, Invalid
+from gpuaas.base.fielderrors import FieldError, invalid
 
 __all__ = [
     "add_default_tolerations",
@@ -90,12 +91,15 @@ def use_service_account(pod: Object, account: View, suffix: str) -> None:
         spec["imagePullSecrets"] = [{"name": secret.get("name", "")} for secret in account["imagePullSecrets"]]
 
 
-def allocate_cluster_ip(service: Object, _old: View | None, taken: set[str]) -> None:
-    """A free address, for a service that needs one and has none; what the old object had was kept before.
+def allocate_cluster_ip(service: Object, old: View | None, taken: set[str]) -> None:
+    """A free address, for a service that needs one and has none; what the old object had was kept before. A new service
+    may bring its own, if it is one of ours and nobody has it.
 
     Where the search begins is up to the service's uid: who comes after another gets an address of its own, so that
     nobody reaches it by an address that was remembered for too long.
     """
+    if old is None:
+        _check_brought(service, taken)
     if not wants_cluster_ip(service):
         return
     numbers = range(_FIRST_ADDRESS, SERVICE_NETWORK.num_addresses - 1)
@@ -106,6 +110,22 @@ def allocate_cluster_ip(service: Object, _old: View | None, taken: set[str]) -> 
             give_cluster_ip(service, address)
             return
     raise Forbidden("", "services", service["metadata"].get("name", ""), "no cluster IP is free")
+
+
+def _check_brought(service: View, taken: set[str]) -> None:
+    spec = service.get("spec") or {}
+    brought, address = spec.get("clusterIP") or "", address_of(spec.get("clusterIP") or "")
+    if address is None or address.version != 4 or spec.get("type") == "ExternalName":
+        return
+    if address not in SERVICE_NETWORK:
+        why = f"the provided IP ({brought}) is not in the valid range. The range of valid IPs is {SERVICE_NETWORK}"
+    elif brought in taken:
+        why = "provided IP is already allocated"
+    else:
+        return
+    addresses = list(spec.get("clusterIPs") or (brought,))
+    error = invalid("spec.clusterIPs", addresses, f"failed to allocate IP {brought}: {why}")
+    raise Invalid("", "Service", service["metadata"].get("name", ""), [error])
 
 
 def allocate_node_ports(service: Object, taken: set[int]) -> None:

@@ -85,5 +85,5 @@ def test_a_claim_stays_as_it_is() -> None:
 def test_access_as_an_administrator_is_found_wherever_it_is_asked_for() -> None:
     assert admin_requests(_exactly(adminAccess=True)) == ["spec.devices.requests[0].adminAccess"]
     template = {"kind": "ResourceClaimTemplate", "spec": {"spec": _exactly(adminAccess=True)["spec"]}}
-    assert admin_requests(template) == ["spec.spec.devices.requests[0].adminAccess"]
+    assert admin_requests(template) == ["spec.devices.requests[0].adminAccess"]
     assert admin_requests(_claim()) == []

@@ -131,11 +131,11 @@ def default_device_requests(spec: Object) -> None:
 
 
 def admin_requests(obj: View) -> list[str]:
-    """Where a claim or a template asks for access as an administrator."""
-    spec, path = obj.get("spec") or {}, "spec"
+    """Where a claim, or that of a template, asks for access as an administrator."""
+    spec = obj.get("spec") or {}
     if obj.get("kind") == "ResourceClaimTemplate":
-        spec, path = spec.get("spec") or {}, "spec.spec"
-    requests = each(spec.get("devices") or {}, "requests", f"{path}.devices")
+        spec = spec.get("spec") or {}
+    requests = each(spec.get("devices") or {}, "requests", "spec.devices")
     return [f"{at}.adminAccess" for request, at in requests if (request.get("exactly") or {}).get("adminAccess")]
 
 

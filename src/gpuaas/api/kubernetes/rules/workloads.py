@@ -189,9 +189,10 @@ class DaemonSet(Behaviour):
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
         default_pod_template(spec.get("template") or {})
+        _template_generation(obj, _said_generation(obj))
 
     def prepare_create(self, obj: Object) -> None:
-        _template_generation(obj, 1)
+        _template_generation(obj, max(_said_generation(obj), 1))
 
     def prepare_update(self, obj: Object, old: View) -> None:
         before = int(((old.get("metadata") or {}).get("annotations") or {}).get(_TEMPLATE_GENERATION, "0"))
@@ -266,6 +267,11 @@ class PodTemplate(Behaviour):
 
 
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def _said_generation(obj: View) -> int:
+    said = ((obj.get("metadata") or {}).get("annotations") or {}).get(_TEMPLATE_GENERATION, "")
+    return int(said) if re.fullmatch("[0-9]{1,18}", said) else 0
 
 
 def _template_generation(obj: Object, value: int) -> None:
