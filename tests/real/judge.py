@@ -1,9 +1,9 @@
 """Compares what two sides gave, step by step, and holds the one list of differences that may stay.
 
 `differences.toml` names each with its reason: `step` is a pattern over `case: step` (`*` stands for anything); `lines`,
-when given, is a regular expression, and only lines that match it may differ (`real` and `ours`: lines of one side). A
-difference that is not listed is a failure; a listed one that no longer shows is reported, so that the list stays true
-(unless it shows only `sometimes`).
+when given, is a regular expression, and only lines that match it may differ (`real` and `ours`: lines that only that
+side has). A difference that is not listed is a failure; a listed one that no longer shows is reported, so that the list
+stays true (unless it shows only `sometimes`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Listed:
             return False
         if self.lines is None and self.real is None and self.ours is None:
             return True
-        return _others(left, self.lines, self.real) == _others(right, self.lines, self.ours)
+        return _others(left, right, self.lines, self.real) == _others(right, left, self.lines, self.ours)
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,16 @@ class Judge:
         return False
 
 
-def _others(text: str, *forgiven: str | None) -> list[str]:
-    """The lines that none of the expressions matches."""
-    patterns = [pattern for pattern in forgiven if pattern is not None]
-    return [line for line in text.splitlines() if not any(re.search(pattern, line) for pattern in patterns)]
+def _others(text: str, other: str, forgiven: str | None, alone: str | None) -> list[str]:
+    """The lines that are not forgiven: those that match `alone` are where the other side has no such line."""
+    there = set(other.splitlines())
+
+    def stays(line: str) -> bool:
+        if forgiven is not None and re.search(forgiven, line):
+            return False
+        return alone is None or line in there or not re.search(alone, line)
+
+    return [line for line in text.splitlines() if stays(line)]
 
 
 def load(file: Path = LIST) -> list[Listed]:

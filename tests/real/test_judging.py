@@ -85,6 +85,8 @@ def test_every_case_name_can_be_a_namespace() -> None:
         ([Listed("case: *", "why", "title", lines="^(b|c)$")], 0),
         ([Listed("case: *", "why", "title", real="^b$", ours="^c$")], 0),
         ([Listed("case: *", "why", "title", real="^c$", ours="^b$")], 1),
+        ([Listed("case: *", "why", "title", real="^[ab]$", ours="^[ac]$")], 0),
+        ([Listed("case: *", "why", "title", ours=".")], 1),
     ],
 )
 def test_only_a_listed_difference_is_forgiven(listed: list[Listed], expected: int) -> None:
