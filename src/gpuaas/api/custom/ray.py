@@ -4,7 +4,20 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import field
 
-from gpuaas.api.crds import Condition, Int32, Int64, Part, PodTemplate, Quantity, Resource, Says, StringMap, Time, says
+from gpuaas.api.crds import (
+    Condition,
+    FreeObject,
+    Int32,
+    Int64,
+    Part,
+    PodTemplate,
+    Quantity,
+    Resource,
+    Says,
+    StringMap,
+    Time,
+    says,
+)
 from gpuaas.api.custom.embedded import (
     EnvFromSource,
     EnvVar,
@@ -46,6 +59,8 @@ class AuthOptions(Part):
 
 
 class AutoscalerOptions(Part):
+    args: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFromSource, ...] = ()
     idle_timeout_seconds: Int32 | None = None
@@ -63,8 +78,19 @@ class RedisCredential(Part):
     value_from: EnvVarSource | None = None
 
 
+class GcsStorage(Part):
+    access_modes: tuple[str, ...] = ()
+    claim_name: str = ""
+    deletion_policy: Literal["DeleteWithCluster", "Retain"] | None = None
+    size: Quantity | None = None
+    storage_class_name: str = ""
+    sub_path: str = ""
+
+
 class GcsFaultTolerance(Part):
-    redis_address: str
+    backend: Literal["redis", "rocksdb"] | None = None
+    redis_address: str = ""
+    storage: GcsStorage | None = None
     external_storage_namespace: str = ""
     redis_password: RedisCredential | None = None
     redis_username: RedisCredential | None = None
@@ -100,9 +126,12 @@ class RayClusterSpec(Part):
     enable_in_tree_autoscaling: bool = False
     gcs_fault_tolerance_options: GcsFaultTolerance | None = None
     head_service_annotations: StringMap = field(default_factory=dict)
+    history_server_options: FreeObject = field(default_factory=dict)
     managed_by: ManagedBy = ""
+    network_policy: FreeObject = field(default_factory=dict)
     ray_version: str = ""
     suspend: bool = False
+    tls_options: FreeObject = field(default_factory=dict)
     upgrade_strategy: UpgradeStrategy | None = None
     worker_group_specs: tuple[WorkerGroupSpec, ...] = ()
 

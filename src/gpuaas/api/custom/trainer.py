@@ -7,7 +7,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import field
 
-from gpuaas.api.crds import Condition, Int32, Int64, Part, Resource, Says, StringMap, Time, Toleration, says
+from gpuaas.api.crds import (
+    Condition,
+    FreeObject,
+    Int32,
+    Int64,
+    Part,
+    Resource,
+    Says,
+    StringMap,
+    Time,
+    Toleration,
+    says,
+)
 from gpuaas.api.custom.embedded import (
     Affinity,
     EnvVar,
@@ -227,7 +239,7 @@ class MLPolicy(Part):
     jax: dict[str, Any] = field(default_factory=dict)
     mpi: MpiPolicy | None = None
     num_nodes: Int32 | None = None
-    torch: dict[str, Any] = field(default_factory=dict)
+    torch: FreeObject = field(default_factory=dict)
     xgboost: dict[str, Any] = field(default_factory=dict)
 
 

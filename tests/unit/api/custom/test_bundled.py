@@ -9,6 +9,8 @@ import pytest
 from gpuaas.api.crds import Bundled
 from gpuaas.api.custom import bundled
 from gpuaas.machinery.schema.definition import check_structural
+from gpuaas.machinery.schema.model import SchemaSet
+from gpuaas.machinery.schema.structural import prune
 
 KINDS = bundled()
 
@@ -132,3 +134,20 @@ def _words(schema: Mapping[str, Any]) -> Iterator[str]:
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), Mapping):
             yield from _words(schema[key])
+
+
+ACCEPTED: list[tuple[str, dict[str, Any]]] = [
+    ("rayclusters.ray.io", {"autoscalerOptions": {"command": ["/bin/sh"], "args": ["-c", "true"]}}),
+    ("rayclusters.ray.io", {"gcsFaultToleranceOptions": {"backend": "rocksdb", "storage": {"size": "1Gi"}}}),
+    ("rayclusters.ray.io", {"tlsOptions": {"enabled": True}, "networkPolicy": {"head": {}}}),
+    ("clustertrainingruntimes.trainer.kubeflow.org", {"mlPolicy": {"torch": {"numProcPerNode": "auto"}}}),
+]
+
+
+@pytest.mark.parametrize(("name", "spec"), ACCEPTED, ids=[str(spec) for _, spec in ACCEPTED])
+def test_what_older_and_newer_operators_know_is_not_lost(name: str, spec: dict[str, Any]) -> None:
+    ours = next(each for each in KINDS if each.name == name)
+    openapi = next(version for version in ours.versions if version.storage).schema()
+    schema = SchemaSet({}.__getitem__).inline(openapi)
+    fresh, lost = prune(schema, {"spec": spec})
+    assert (fresh["spec"], lost) == (spec, [])
