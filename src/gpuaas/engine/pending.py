@@ -171,7 +171,7 @@ class Pending:
 
     def ordered(self) -> list[Item]:
         """All pending items as they would be taken, parked and held ones in their place."""
-        usage_of, sticky = self.usage_of, self.sticky
+        usage_of, sticky = self.usage_of, self._goes_first()
         if usage_of is None:
             return sorted(self.items(), key=lambda i: (i is not sticky, i.rank))
         return sorted(self.items(), key=lambda i: (usage_of(i.workload.queue_key), i is not sticky, i.rank))
@@ -257,17 +257,18 @@ class Pending:
         return item.bucket.head() is item
 
     def _next_by_usage(self, usage_of: Callable[[str], float]) -> Item | None:
+        sticky = self._goes_first()
         best = min(
             self._active_heads(),
-            key=lambda i: (usage_of(i.workload.queue_key), i is not self.sticky, i.rank),
+            key=lambda i: (usage_of(i.workload.queue_key), i is not sticky, i.rank),
             default=None,
         )
         return None if best is None else self._unqueue(best)
 
     def _active_heads(self) -> Iterator[Item]:
-        sticky = self.sticky
-        if sticky is not None and sticky.queued and sticky.shape not in self.parked:
-            yield sticky
+        if self._sticky_waits():
+            assert self.sticky is not None
+            yield self.sticky
         for (shape, _), bucket in self._buckets.items():
             if shape not in self.parked:
                 head = bucket.head()
@@ -279,9 +280,13 @@ class Pending:
             return [b for (shape, _), b in self._buckets.items() if shape in shapes]
         return [b for shape in shapes if (b := self._buckets.get((shape, None))) is not None]
 
+    def _goes_first(self) -> Item | None:
+        """In a strict queue nobody is overtaken, not even by who made room."""
+        return None if self.strict else self.sticky
+
     def _sticky_waits(self) -> bool:
-        sticky = self.sticky
-        return sticky is not None and not self.strict and sticky.queued and sticky.shape not in self.parked
+        sticky = self._goes_first()
+        return sticky is not None and sticky.queued and sticky.shape not in self.parked
 
     def _unqueue(self, item: Item) -> Item:
         bucket = item.bucket

@@ -118,13 +118,16 @@ def legal_in(queue: Queue, hunt: Hunt, policy: Preemption) -> list[Victim]:
     """The running items of a queue that the policy gives up and that use what is contested, evicted ones first."""
     if policy in NOBODY:
         return []
-    contested = hunt.contested
-    return [
-        victim
-        for ranked in (queue.leaving, queue.victims())
-        for victim in ranked
-        if legal(policy, hunt.item, victim[1]) and not contested.isdisjoint(victim[1].usage)
-    ]
+    contested, found = hunt.contested, []
+    for ranked in (queue.leaving, queue.victims()):
+        for victim in ranked:
+            if policy is not Preemption.ANY and victim[0][0] > hunt.item.priority:
+                break  # lower priorities come first
+            if policy is Preemption.LOWER and victim[0][0] == hunt.item.priority:
+                break
+            if legal(policy, hunt.item, victim[1]) and not contested.isdisjoint(victim[1].usage):
+                found.append(victim)
+    return found
 
 
 def in_order(hunt: Hunt, victims: Iterable[Victim]) -> list[Victim]:

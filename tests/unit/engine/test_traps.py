@@ -282,6 +282,8 @@ def test_whoever_has_victims_leaving_goes_before_higher_priorities_in_a_best_eff
         plan = lab.cycle()
         lab.submit("w2", "q", 4, priority=10)
         lab.release(plan)
+        shown = lab.engine.forest.queues["q"].pending.ordered()
+        assert shown[0].workload.name == first
         assert set(admitted(lab.cycle())) == {first}
 
 
