@@ -14,7 +14,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DumperBase: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _UNFOLDED = 100_000  # values a document may have on top of one for each of its letters
 _MAX_DEPTH = 200
-_TIMESTAMP, _BOOL, _STRING = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str"))
+_TIMESTAMP, _BOOL, _STRING, _INT = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str", "int"))
 _YES = frozenset(("y", "yes", "true", "on"))
 # What the base library's constructors raise for a value that its tag does not fit (`!!int x`, `!!timestamp x`).
 _STUMBLES = (ValueError, AttributeError, TypeError, KeyError, IndexError, OverflowError)
@@ -37,6 +37,19 @@ _Loader.yaml_implicit_resolvers = {
 for _first in "yYnN":
     _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(0, (_BOOL, _LETTERS))
 _Loader.add_constructor(_BOOL, lambda _loader, node: node.value.lower() in _YES)
+
+
+def _integer(loader: Any, node: Any) -> int | str:
+    """What is too large for 64 bits is text if it is not in decimals, as in Go: Python would make a number of it that
+    nobody can write down again."""
+    value: int = loader.construct_yaml_int(node)
+    if -(1 << 63) <= value < (1 << 64):
+        return value
+    text = str(node.value)
+    return text if ":" in text or text.lstrip("+-_").startswith("0") else value
+
+
+_Loader.add_constructor(_INT, _integer)
 
 
 class YamlError(ValueError):
