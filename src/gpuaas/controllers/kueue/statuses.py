@@ -73,9 +73,14 @@ class QueueStatuses(Controller):
         if share is None:
             return
         namespace, _, name = share.local_queue.partition("/")
-        self.queue.add((LOCAL_QUEUES, namespace, name))
+        self._count_again((LOCAL_QUEUES, namespace, name))
         if share.cluster_queue:
-            self.queue.add((CLUSTER_QUEUES, "", share.cluster_queue))
+            self._count_again((CLUSTER_QUEUES, "", share.cluster_queue))
+
+    def _count_again(self, queue: Thing) -> None:
+        """Not before its counts may be written again."""
+        pace = self._paces.get(queue)
+        self.queue.add_after(queue, pace.wait(self.clock.monotonic()) if pace is not None else 0.0)
 
     def _around_cluster_queue(self, obj: Mapping[str, Any]) -> list[Thing]:
         name = obj["metadata"]["name"]
