@@ -54,16 +54,18 @@ class Slices:
 class Turns:
     def __init__(self) -> None:
         self._requests = 0
+        self._came = False  # a request, since somebody asked whether it is quiet
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def quiet(self) -> bool:
-        """No request is under way."""
-        return not self._requests
+    def is_quiet(self) -> bool:
+        """No request is under way, and none has come since this was asked before."""
+        came, self._came = self._came, False
+        return not came and not self._requests
 
     def began(self) -> None:
         self._requests += 1
+        self._came = True
 
     def ended(self) -> None:
         self._requests -= 1

@@ -32,5 +32,5 @@ async def collect_when_quiet(clock: Clock, quiet: Callable[[], bool]) -> None:
     while True:
         await clock.sleep(_EVERY)
         new, looks, _ = gc.get_count()
-        if new > _NEW and quiet():
+        if quiet() and new > _NEW:
             gc.collect(1 if looks >= _YOUNG else 0)

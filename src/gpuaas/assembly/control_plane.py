@@ -120,7 +120,7 @@ class ControlPlane:
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
         collecting = asyncio.create_task(
-            collector.collect_when_quiet(self.clock, lambda: self.server.turns.quiet), name="collector"
+            collector.collect_when_quiet(self.clock, self.server.turns.is_quiet), name="collector"
         )
         self._stack.push_async_callback(_cancelled, collecting)
 

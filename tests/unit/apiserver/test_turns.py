@@ -124,3 +124,17 @@ async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -
     await _turn_of_the_loop()
     slices.run(partial(serve, 9))
     assert served[-1] == 9, "where nobody waits, a request is served at once"
+
+
+def test_it_is_quiet_when_no_request_is_under_way_and_none_came_meanwhile() -> None:
+    turns = Turns()
+    assert turns.is_quiet()
+    turns.began()
+    assert not turns.is_quiet()
+    assert not turns.is_quiet()
+    turns.ended()
+    assert turns.is_quiet()
+    turns.began()
+    turns.ended()
+    assert not turns.is_quiet()
+    assert turns.is_quiet()
