@@ -80,14 +80,12 @@ Candidate = tuple[Victim, Rule, bool, CohortNode | None]
 def classical(hunt: Hunt) -> list[Target]:
     """The victims to take, none if no legal set helps."""
     own = _candidates(hunt, hunt.queue, None, True)
-    by_place, by_priority = _from_other_queues(hunt)
+    forbidden = not hunt.queue.spec.preemption.borrow_within_cohort
+    borrows_anyway = forbidden and not _under_nominal(hunt)
+    by_place, by_priority = _from_other_queues(hunt, only_by_place=borrows_anyway)
     sequence = _sequence(hunt, by_place, by_priority, own)
-    policy = hunt.queue.spec.preemption
-    forbidden = not policy.borrow_within_cohort
-    if not by_place and not by_priority:
+    if borrows_anyway or (not by_place and not by_priority):
         attempts: tuple[bool, ...] = (True,)
-    elif forbidden and not _under_nominal(hunt):
-        attempts = (True,)
     elif forbidden and not by_place:
         attempts = (False, True)
     else:
@@ -181,8 +179,9 @@ def _candidates(hunt: Hunt, queue: Queue, lca: CohortNode | None, advantage: boo
     ]
 
 
-def _from_other_queues(hunt: Hunt) -> tuple[list[Candidate], list[Candidate]]:
-    """Candidates over which the workload has the better place in the tree, and those that only priority decides."""
+def _from_other_queues(hunt: Hunt, *, only_by_place: bool) -> tuple[list[Candidate], list[Candidate]]:
+    """Candidates over which the workload has the better place in the tree, and those that only priority decides: not
+    asked for where they cannot be taken, because the workload would borrow."""
     by_place: list[Candidate] = []
     by_priority: list[Candidate] = []
     queue = hunt.queue
@@ -191,7 +190,8 @@ def _from_other_queues(hunt: Hunt) -> tuple[list[Candidate], list[Candidate]]:
     advantage, rest = queue.fits_quota(hunt.requests)
     below: CohortNode | None = None
     for cohort in queue.ancestors():
-        _collect(hunt, cohort, cohort, below, advantage, by_place if advantage else by_priority)
+        if advantage or not only_by_place:
+            _collect(hunt, cohort, cohort, below, advantage, by_place if advantage else by_priority)
         fits, rest = cohort.fits_quota(rest)
         advantage = advantage or fits
         below = cohort
