@@ -176,7 +176,7 @@ def test_waiting_for_a_job_ends_with_it_and_shows_what_it_wrote(gpuaas: People) 
     [
         (["run", "--gpus", "1", "--", "x"], "this cluster runs images: name one with --image"),
         (["run", "--image", "i", "--queue", "gpu", "--", "x"], "there is no queue gpu in default; there are: gpus"),
-        (["run", "--image", "i", "--gpus", "H200:1", "--", "x"], "no node has a GPU called H200; there are: NVIDIA-"),
+        (["run", "--image", "i", "--gpus", "B300:1", "--", "x"], "no node has a GPU called B300; there are: NVIDIA-"),
         (["run", "--image", "i", "--priority", "hot", "--", "x"], "there is no priority hot; there are: "),
         (["why", "nothing"], "there is no job nothing in namespace default"),
     ],
