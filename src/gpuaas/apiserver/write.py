@@ -190,6 +190,8 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
     applied = ownership.apply(op, live, config)
     _complain_of_repeats(op, config)
     if applied is live and entry is not None:
+        if not op.subresource:
+            op.warnings.extend(op.hub.behaviour.warnings(entry.obj, entry.obj))
         return unchanged(op, Outcome(entry.obj, entry.raw))
     fresh, _ = op.version.read(applied)
     meta = metadata(fresh)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.apiserver.conftest import MAPS, MERGE, Api, config_map
+from tests.unit.apiserver.conftest import APPLY, MAPS, MERGE, Api, config_map
 
 from gpuaas.apiserver.http import Answer, Request, Response, listen
 from gpuaas.apiserver.read import ListCache
@@ -131,3 +131,17 @@ def test_kept_lists_are_few_and_not_too_long_together() -> None:
     assert cache.find(("huge", "v1"), 1)
     assert not cache.find(("k5", "v1"), 1)
     assert not cache.find(("huge", "v1"), 2)
+
+
+def test_an_apply_that_changes_nothing_warns_like_the_one_before(api: Api) -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "outside"},
+        "spec": {"ports": [{"port": 80}], "externalIPs": ["192.0.2.1"]},
+    }
+    path = "/api/v1/namespaces/default/services/outside"
+    answers = [api.send("PATCH", path, service, APPLY, fieldManager="ann") for _ in range(2)]
+    assert answers[0].body["metadata"]["resourceVersion"] == answers[1].body["metadata"]["resourceVersion"]
+    for answer in answers:
+        assert any("spec.externalIPs is deprecated" in warning for warning in answer.warnings)
