@@ -38,7 +38,7 @@ from gpuaas.controllers.notebooks import NotebookController
 from gpuaas.controllers.pod_scheduler import PodScheduler
 from gpuaas.controllers.ray_clusters import RayClusterController
 from gpuaas.controllers.ray_jobs import RayJobController
-from gpuaas.controllers.replica_sets import ReplicaSetController
+from gpuaas.controllers.replica_sets import ReplicaSetController, ReplicationManager
 from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
@@ -65,6 +65,7 @@ HOUSEKEEPING: tuple[type[Controller], ...] = (
 )
 WORKLOADS: tuple[type[Controller], ...] = (
     ReplicaSetController,
+    ReplicationManager,
     DeploymentController,
     StatefulSetController,
     DaemonSetController,

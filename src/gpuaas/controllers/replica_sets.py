@@ -1,4 +1,4 @@
-"""ReplicaSet → pods: as many as it says, of whom the least useful go first.
+"""ReplicaSet, or its elder the ReplicationController → pods: as many as it says, of whom the least useful go first.
 
 Too few: pods are made in growing batches; too many: `deletion_order` says which. A failure to do either is told in the
 condition ReplicaFailure. Which ReplicaSet has how many replicas is decided elsewhere (deployments, or the user).
@@ -12,11 +12,13 @@ from typing import Any
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import ApiError
+from gpuaas.base.selectors import LabelSelector, from_label_selector
 from gpuaas.client.protocol import Object
-from gpuaas.client.resources import PODS, REPLICA_SETS
+from gpuaas.client.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import Key, controller_of, is_controlled_by, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import (
+    NOTHING,
     ORPHANS,
     PodControl,
     condition_of,
@@ -99,30 +101,39 @@ class ReplicaSetController(Controller):
     name = "replicaset-controller"
     component = "replicaset-controller"
     workers = 5
+    resource = REPLICA_SETS
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
-        self._sets = self.follow(deps.informers.of(REPLICA_SETS))
+        self._sets = self.follow(deps.informers.of(self.resource))
         pods = deps.informers.of(PODS)
         pods.add_index(ORPHANS, orphan_index)
         self._pods = self.follow(pods, self._concerned)
-        self._control = PodControl(self.client, self.recorder, REPLICA_SETS)
+        self._control = PodControl(self.client, self.recorder, self.resource)
+
+    def selector(self, replica_set: Mapping[str, Any]) -> LabelSelector:
+        return selector_of(replica_set)
+
+    def status(
+        self, replica_set: Mapping[str, Any], active: Sequence[Object], terminating: int, failure: str, now: float
+    ) -> Object:
+        return decide_status(replica_set, active, terminating, failure, now)
 
     def _concerned(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         """The set that controls the pod, or every set that might adopt it."""
         namespace = pod["metadata"].get("namespace") or ""
         reference = controller_of(pod)
         if reference is not None:
-            return (Key(namespace, reference["name"]),) if reference["kind"] == "ReplicaSet" else ()
+            return (Key(namespace, reference["name"]),) if reference["kind"] == self.resource.kind else ()
         candidates = self._sets.in_namespace(namespace)
-        return [key_of(one) for one in candidates if selector_of(one).matches(labels_of(pod))]
+        return [key_of(one) for one in candidates if self.selector(one).matches(labels_of(pod))]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         replica_set = self._sets.get(*key)
         if replica_set is None:
             return None
         pods = self._pods.owned_by(uid_of(replica_set)) + self._pods.indexed(ORPHANS, key.namespace)
-        selector = selector_of(replica_set)
+        selector = self.selector(replica_set)
         active = await self._control.claim(replica_set, selector, filter(is_active, pods))
         terminating = sum(
             is_terminating(pod) and is_controlled_by(pod, replica_set) and selector.matches(labels_of(pod))
@@ -130,8 +141,8 @@ class ReplicaSetController(Controller):
         )
         now = self.clock.now()
         error = await self._apply(replica_set, decide(replica_set, active, self._related(replica_set), now))
-        status = decide_status(replica_set, active, terminating, error.message if error else "", now)
-        await write_status(self.client, REPLICA_SETS, replica_set, status)
+        status = self.status(replica_set, active, terminating, error.message if error else "", now)
+        await write_status(self.client, self.resource, replica_set, status)
         if error is not None:
             raise error
         min_ready = replica_set["spec"].get("minReadySeconds") or 0
@@ -140,7 +151,7 @@ class ReplicaSetController(Controller):
 
     async def _apply(self, replica_set: Object, plan: Plan) -> ApiError | None:
         template = replica_set["spec"]["template"]
-        pods = [pod_from_template(template, replica_set, REPLICA_SETS) for _ in range(plan.create)]
+        pods = [pod_from_template(template, replica_set, self.resource) for _ in range(plan.create)]
         try:
             await self._control.create_many(replica_set, pods)
             if plan.delete:
@@ -155,3 +166,22 @@ class ReplicaSetController(Controller):
             return self._pods.owned_by(uid_of(replica_set))
         siblings = self._sets.owned_by(reference["uid"])
         return [pod for sibling in siblings for pod in self._pods.owned_by(uid_of(sibling))]
+
+
+class ReplicationManager(ReplicaSetController):
+    """The same for replication controllers, whose selector is plain labels and whose status counts no leavers."""
+
+    name = "replicationcontroller-controller"
+    component = "replication-controller"
+    resource = REPLICATION_CONTROLLERS
+
+    def selector(self, replica_set: Mapping[str, Any]) -> LabelSelector:
+        labels = replica_set["spec"].get("selector")
+        return from_label_selector({"matchLabels": labels}) or NOTHING if labels else NOTHING
+
+    def status(
+        self, replica_set: Mapping[str, Any], active: Sequence[Object], terminating: int, failure: str, now: float
+    ) -> Object:
+        status = decide_status(replica_set, active, terminating, failure, now)
+        status.pop("terminatingReplicas", None)
+        return status

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuaas.base.errors import Forbidden
-from gpuaas.client.resources import PODS, REPLICA_SETS
-from gpuaas.controllers.replica_sets import ReplicaSetController
+from gpuaas.client.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
+from gpuaas.controllers.replica_sets import ReplicaSetController, ReplicationManager
 from gpuaas.runtime.metadata import controller_of
 from gpuaas.runtime.pods import DELETION_COST, deletion_order
 from gpuaas.testing.objects import pod, replica_set
@@ -138,3 +138,35 @@ async def test_a_settled_replica_set_writes_nothing() -> None:
         on.cluster.compact()
         await on.advance(3600)
         assert on.cluster.writes == []
+
+
+@scenario
+async def test_a_replication_controller_keeps_its_pods_as_a_replica_set_does() -> None:
+    async with stage(ReplicationManager) as on:
+        elder = replica_set("r", 2)
+        elder |= {"apiVersion": "v1", "kind": "ReplicationController"}
+        elder["spec"]["selector"] = {"app": "r"}
+        on.cluster.put(PODS, pod("lonely", labels={"app": "r"}))
+        on.cluster.put(REPLICATION_CONTROLLERS, elder)
+        await on.settle()
+        assert len(on.cluster.all(PODS)) == 2
+        for one in on.cluster.all(PODS):
+            owner = controller_of(one) or {}
+            assert (owner["apiVersion"], owner["kind"], owner["name"]) == ("v1", "ReplicationController", "r")
+        status = on.cluster.read(REPLICATION_CONTROLLERS, "r", "default")["status"]
+        assert status == {"replicas": 2, "fullyLabeledReplicas": 2, "observedGeneration": 1}
+        await on.cluster.patch(REPLICATION_CONTROLLERS, "r", {"spec": {"replicas": 0}}, "default")
+        await on.settle()
+        assert on.cluster.all(PODS) == []
+
+
+@scenario
+async def test_a_replication_controller_without_a_selector_takes_no_pod() -> None:
+    async with stage(ReplicationManager) as on:
+        elder = replica_set("r", 0)
+        elder |= {"apiVersion": "v1", "kind": "ReplicationController"}
+        elder["spec"].pop("selector")
+        on.cluster.put(PODS, pod("lonely", labels={"app": "r"}))
+        on.cluster.put(REPLICATION_CONTROLLERS, elder)
+        await on.settle()
+        assert controller_of(on.cluster.read(PODS, "lonely", "default")) is None
