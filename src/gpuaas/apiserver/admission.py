@@ -2,7 +2,7 @@
 
 The rules themselves are pure functions of the api room; here they get the objects they ask for. `admit` may change the
 new object, `charge` runs last and books what the write costs (quota). Both see writes in flight, so that two requests
-can never spend the same quota.
+can never spend the same quota. What people's own policies say is asked in module policies.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,9 @@ from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes import admission as rules
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
 from gpuaas.apiserver.operation import Operation
+from gpuaas.apiserver.policies import Policies
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
+from gpuaas.store import Entry
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.cluster import Cluster
@@ -41,6 +43,7 @@ class NamespaceTerminating(Forbidden):
 class Admission:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
+        self._policies = Policies(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[Plugin]] = {}
         self.register("", "pods", self._pod)
@@ -50,6 +53,9 @@ class Admission:
         self.register("", "nodes", self._node)
         for plural in ("resourceclaims", "resourceclaimtemplates"):
             self.register("resource.k8s.io", plural, self._administrator)
+        self.register_check(
+            "admissionregistration.k8s.io", "validatingadmissionpolicies", self._policies.refuse_unreadable
+        )
 
     def register(self, group: str, plural: str, plugin: Plugin) -> None:
         """Adds a rule for one resource, after those already there."""
@@ -66,6 +72,7 @@ class Admission:
             plugin(op, obj, old)
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        self._policies.judge(op, obj, old)
         if op.subresource != "status":
             for check in self.checks.get((op.resource.group, op.resource.plural), ()):
                 check(op, obj, old)
@@ -81,6 +88,9 @@ class Admission:
     def may_delete(self, op: Operation) -> None:
         if op.resource.prefix == "/namespaces/" and op.name in _PROTECTED:
             raise Forbidden("", "namespaces", op.name, "this namespace may not be deleted")
+
+    def judge_deletion(self, op: Operation, entry: Entry) -> None:
+        self._policies.judge_deletion(op, entry)
 
     # The rules.
 

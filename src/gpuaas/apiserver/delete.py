@@ -100,6 +100,7 @@ def delete(op: Operation, body: Object | None, query: Multi | None = None) -> Aw
 
 
 def delete_entry(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitable[Outcome]:
+    op.cluster.admission.judge_deletion(op, entry)
     if not (op.dry_run or op.hub.behaviour.graceful or op.resource.prefix == "/namespaces/"):
         last = entry.outline()  # most have nothing to wait for, and then nobody looks at more than their metadata
         _check(op, last, options.preconditions)

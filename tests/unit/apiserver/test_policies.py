@@ -1,0 +1,208 @@
+"""ValidatingAdmissionPolicies: what they deny, in which words, and whom they leave alone."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import pytest
+
+from .conftest import MERGE, Api
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+MAPS = "/api/v1/namespaces/{}/configmaps"
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+
+
+@pytest.fixture
+def place(api: Api, request: pytest.FixtureRequest) -> Any:
+    """A namespace of its own, which the policies of the test are for."""
+    name = f"p-{zlib.crc32(request.node.name.encode())}"
+    body = {"metadata": {"name": name, "labels": {"judged": name}}}
+    assert api.send("POST", "/api/v1/namespaces", body).status == 201
+    yield name
+    for path in (BINDINGS, POLICIES):
+        for one in api.send("GET", path).body["items"]:
+            assert api.send("DELETE", f"{path}/{one['metadata']['name']}").status == 200
+
+
+def policy(api: Api, place: str, *validations: dict[str, Any], rule: Any = None, **spec: Any) -> None:
+    constraints = {"resourceRules": [{**RULE, **(rule or {})}]}
+    body = {"metadata": {"name": "p"}, "spec": {"matchConstraints": constraints, "validations": validations, **spec}}
+    made = api.send("POST", POLICIES, body)
+    assert made.status == 201, made
+
+
+def bind(api: Api, place: str, *, name: str = "b", actions: tuple[str, ...] = ("Deny",), **spec: Any) -> None:
+    where = {"namespaceSelector": {"matchLabels": {"judged": place}}}
+    said = {"policyName": "p", "validationActions": actions, "matchResources": where, **spec}
+    made = api.send("POST", BINDINGS, {"metadata": {"name": name}, "spec": said})
+    assert made.status == 201, made
+
+
+def config(**data: str) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "data": data}
+
+
+def test_what_a_policy_denies_is_refused_in_its_words(api: Api, place: str) -> None:
+    policy(
+        api, place, {"expression": "size(object.data) > 1", "messageExpression": "'only ' + string(size(object.data))"}
+    )
+    assert api.send("POST", MAPS.format(place), config(a="1"), dryRun="All").status == 201, "nothing is bound yet"
+    bind(api, place)
+    answer = api.send("POST", MAPS.format(place), config(a="1"))
+    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
+    words = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: only 1"
+    assert answer.message == f'configmaps "c" is forbidden: {words}'
+    assert answer.body["details"] == {"name": "c", "kind": "configmaps", "causes": [{"message": words}]}
+    assert api.send("POST", MAPS.format(place), config(a="1", b="2")).status == 201
+    assert api.send("PATCH", f"{MAPS.format(place)}/c", {"data": {"a": None}}, MERGE).status == 422
+    assert api.send("POST", MAPS.format("default"), {**config(a="1")}, dryRun="All").status == 201, "another namespace"
+
+
+@pytest.mark.parametrize(
+    ("validation", "code", "words"),
+    [
+        ({"expression": "1 > 2"}, 422, "failed expression: 1 > 2"),
+        ({"expression": "1 > 2", "message": "never"}, 422, "never"),
+        ({"expression": "1 > 2", "message": "m", "messageExpression": "'' + object.none"}, 422, "m"),
+        ({"expression": "1 > 2", "reason": "Forbidden"}, 403, "failed expression: 1 > 2"),
+        ({"expression": "1 > 2", "reason": "RequestEntityTooLarge"}, 413, "failed expression: 1 > 2"),
+        (
+            {"expression": "object.data.nothing == 'x'"},
+            422,
+            "expression 'object.data.nothing == 'x'' resulted in error: no such key: nothing",
+        ),
+        (
+            {"expression": "variables.bad > 1"},
+            422,
+            "expression 'variables.bad > 1' resulted in error: "
+            'composited variable "bad" fails to evaluate: no such key: none',
+        ),
+        ({"expression": "variables.twice == 4"}, 422, "failed expression: variables.twice == 4"),
+        ({"expression": "request.operation == 'DELETE'"}, 422, "failed expression: request.operation == 'DELETE'"),
+        (
+            {"expression": "namespaceObject.metadata.name == 'x'"},
+            422,
+            "failed expression: namespaceObject.metadata.name == 'x'",
+        ),
+    ],
+)
+def test_how_a_denial_is_told(api: Api, place: str, validation: dict[str, Any], code: int, words: str) -> None:
+    variables = [
+        {"name": "one", "expression": "size(object.data)"},
+        {"name": "twice", "expression": "variables.one * 2"},
+        {"name": "bad", "expression": "object.data.none"},
+    ]
+    policy(api, place, validation, variables=variables)
+    bind(api, place)
+    answer = api.send("POST", MAPS.format(place), config(a="1"))
+    assert answer.status == code
+    assert answer.message.partition(" denied request: ")[2] == words
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "object.metadata.name == 'c' && oldObject == null",
+        "request.kind.kind == 'ConfigMap' && request.resource.resource == 'configmaps' && !request.dryRun",
+        "'system:masters' in request.userInfo.groups",
+        "namespaceObject.metadata.labels['judged'] == request.namespace",
+        "object.kind == 'ConfigMap' && object.apiVersion == 'v1'",
+        "variables.bad > 1 || true",
+    ],
+)
+def test_what_expressions_see(api: Api, place: str, expression: str) -> None:
+    variables = [{"name": "bad", "expression": "object.data.none"}]
+    policy(api, place, {"expression": expression}, {"expression": "1 > 2", "message": "last"}, variables=variables)
+    bind(api, place)
+    assert api.send("POST", MAPS.format(place), config(a="1")).message.endswith("denied request: last")
+
+
+def test_whom_a_policy_leaves_alone(api: Api, place: str) -> None:
+    policy(
+        api,
+        place,
+        {"expression": "false"},
+        rule={"operations": ["CREATE"], "resourceNames": ["c"]},
+        matchConditions=[{"name": "skip", "expression": "!has(object.data.skip)"}],
+    )
+    bind(api, place)
+    assert api.send("POST", MAPS.format(place), config(skip="1"), dryRun="All").status == 201
+    assert api.send("POST", MAPS.format(place), {**config(), "metadata": {"name": "d"}}).status == 201
+    assert api.send("PATCH", f"{MAPS.format(place)}/d", {"data": {"a": "b"}}, MERGE).status == 200
+    assert api.send("POST", f"/api/v1/namespaces/{place}/secrets", {"metadata": {"name": "c"}}).status == 201
+    assert api.send("POST", MAPS.format(place), config(a="1")).status == 422
+
+
+def test_deletions_are_asked_about(api: Api, place: str) -> None:
+    policy(api, place, {"expression": "oldObject.data.a != 'kept'"}, rule={"operations": ["DELETE"]})
+    bind(api, place)
+    assert api.send("POST", MAPS.format(place), config(a="kept")).status == 201
+    assert api.send("DELETE", f"{MAPS.format(place)}/c").status == 422
+    assert api.send("PATCH", f"{MAPS.format(place)}/c", {"data": {"a": "free"}}, MERGE).status == 200
+    assert api.send("DELETE", f"{MAPS.format(place)}/c").status == 200
+
+
+def test_a_binding_may_only_warn_or_only_audit(api: Api, place: str) -> None:
+    policy(api, place, {"expression": "false", "message": "hm"})
+    bind(api, place, actions=("Warn", "Audit"))
+    answer = api.send("POST", MAPS.format(place), config(a="1"))
+    assert answer.status == 201
+    assert answer.warnings == ["\"Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': hm\""]
+
+
+def test_parameters_come_from_the_binding(api: Api, place: str) -> None:
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    policy(
+        api, place, {"expression": "object.data.a == params.data.want"}, paramKind=kind, rule={"resourceNames": ["c"]}
+    )
+    bind(api, place, paramRef={"name": "limits", "parameterNotFoundAction": "Deny"})
+    missing = api.send("POST", MAPS.format(place), config(a="1"))
+    assert missing.message.endswith(
+        "denied request: failed to configure binding: "
+        "no params found for policy binding with `Deny` parameterNotFoundAction"
+    )
+    limits = {"metadata": {"name": "limits"}, "data": {"want": "2"}}
+    assert api.send("POST", MAPS.format(place), limits).status == 201
+    assert api.send("POST", MAPS.format(place), config(a="1")).status == 422
+    assert api.send("POST", MAPS.format(place), config(a="2")).status == 201
+
+
+def test_what_cannot_be_evaluated_may_be_let_through(api: Api, place: str) -> None:
+    policy(api, place, {"expression": "object.data.nothing == 'x'"}, failurePolicy="Ignore")
+    bind(api, place)
+    assert api.send("POST", MAPS.format(place), config(a="1")).status == 201
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (
+            {"validations": [{"expression": "object.x >"}]},
+            'spec.validations[0].expression: Invalid value: "object.x >": compilation failed: ERROR: <input>:1:11:',
+        ),
+        (
+            {"validations": [{"expression": "object.x"}]},
+            'spec.validations[0].expression: Invalid value: "object.x": must evaluate to bool but got dyn',
+        ),
+        (
+            {"validations": [{"expression": "params.x == 1"}]},
+            "undeclared reference to 'params' (in container '')",
+        ),
+        (
+            {"validations": [{"expression": "variables.x == 1"}]},
+            "undefined field 'x'",
+        ),
+        (
+            {"validations": [{"expression": "true", "messageExpression": "1"}]},
+            'spec.validations[0].messageExpression: Invalid value: "1": must evaluate to string but got int',
+        ),
+    ],
+)
+def test_a_policy_that_cannot_be_read_is_refused(api: Api, spec: dict[str, Any], words: str) -> None:
+    body = {"metadata": {"name": "bad"}, "spec": {"matchConstraints": {"resourceRules": [RULE]}, **spec}}
+    answer = api.send("POST", POLICIES, body)
+    assert answer.status == 422
+    assert words in answer.message
