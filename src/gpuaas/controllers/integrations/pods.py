@@ -89,6 +89,8 @@ class PodController(JobController):
         if not pods or (not key.group and is_deleting(pods[0])):
             await self._gone(key, pods)
             return None
+        if not self.config.enables(self._pods.framework) and keys.SUSPENDING_PARENT not in annotations_of(pods[0]):
+            return None  # only those of sets are looked after
         held = self.held(key.namespace)
         if held is None or (not held and not queue_of(pods[0])):
             return None

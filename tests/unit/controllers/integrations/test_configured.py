@@ -84,3 +84,16 @@ def test_single_pods_are_left_alone_where_only_jobs_are_held(house: House) -> No
     pod = {"metadata": {"name": "alone", "namespace": team, "labels": labels}, **template()}
     assert not house.create(PODS, pod)["spec"].get("schedulingGates")
     house.delete(PODS, team, "alone")
+
+
+def test_a_running_pod_somebody_marks_as_managed_goes_on_where_pods_are_not_held(house: House) -> None:
+    """Kueue's importer does so: it labels what runs, and makes the workload for it itself."""
+    team = house.team(labels=MANAGED)
+    say(house, ["BatchJob"])
+    house.create(PODS, {"metadata": {"name": "runs", "namespace": team}, **template()})
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/managed": "true"}
+    house.patch(PODS, team, "runs", {"metadata": {"labels": labels}})
+    house.settled()
+    assert "deletionTimestamp" not in house.get(PODS, team, "runs")["metadata"]
+    assert house.workload(team, "runs") is None
+    house.delete(PODS, team, "runs")
