@@ -192,7 +192,10 @@ def test_what_cannot_be_evaluated_may_be_let_through(api: Api, place: str) -> No
             "undeclared reference to 'params' (in container '')",
         ),
         (
-            {"validations": [{"expression": "variables.x == 1"}]},
+            {
+                "variables": [{"name": "y", "expression": "1"}],
+                "validations": [{"expression": "variables.x == 1"}],
+            },
             "undefined field 'x'",
         ),
         (

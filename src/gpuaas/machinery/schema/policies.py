@@ -193,7 +193,8 @@ class _Compiler:
     def _variables(self) -> Iterator[tuple[str, Expression]]:
         """Each may speak of those before it."""
         fields: dict[str, tuple[str, Type]] = {}
-        self._types["variables"] = Type("kubernetes.variables", fields=fields)
+        if self._spec.get("variables"):
+            self._types["variables"] = Type("kubernetes.variables", fields=fields)
         for said, at in self._each("variables"):
             name, made = str(said.get("name", "")), self._part(said, at, "expression")
             fields[name] = name, DYN if made is None else made.type
@@ -221,7 +222,7 @@ class _Compiler:
         except Problem as problem:
             return None, f"compilation failed: {problem}"
         if types and made.type.name not in types:
-            wanted = types[0] if len(types) == 1 else f"one of [{' '.join(types)}]"
+            wanted = types[0] if len(types) == 1 else "one of [string null_type]"
             return None, f"must evaluate to {wanted} but got {made.type}"
         return made, ""
 
