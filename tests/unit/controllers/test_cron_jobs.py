@@ -159,10 +159,15 @@ async def test_a_schedule_nobody_can_read_is_told_in_an_event() -> None:
     async with stage(CronJobController) as on:
         on.cluster.put(CRON_JOBS, cron_job("bad", "every now and then"))
         on.cluster.put(CRON_JOBS, cron_job("lost", "* * * * *", timeZone="Mars/Base"))
+        on.cluster.put(CRON_JOBS, cron_job("never", "59 23 31 2 *"))
         await on.advance(120)
         assert _jobs(on) == []
         told = {(event.split()[1], event.split()[2]) for event in on.cluster.events()}
-        assert told == {("UnparseableSchedule", "cronjob/bad"), ("UnknownTimeZone", "cronjob/lost")}
+        assert told == {
+            ("UnparseableSchedule", "cronjob/bad"),
+            ("UnknownTimeZone", "cronjob/lost"),
+            ("InvalidSchedule", "cronjob/never"),
+        }
 
 
 @scenario

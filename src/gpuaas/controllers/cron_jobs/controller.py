@@ -38,14 +38,14 @@ def find_missed(cron_job: Mapping[str, Any], schedule: Schedule, now: float, *, 
     if with_deadline and deadline is not None:
         since = max(since, now - float(deadline))
     first = schedule.next(since)
-    if first is None or now < first:
+    if first is not None and now < first:
         return Missed(since, None, 0)
-    second = schedule.next(first)
-    if second is None or now < second:
-        return Missed(since, first, 0)
-    step = round(second - first)
-    if step < 1:
+    second = schedule.next(first) if first is not None else None
+    # A time that never comes, such as 31 February, is as little a schedule as two times that are one.
+    if first is None or second is None or (step := round(second - first)) < 1:
         raise ValueError("time difference between two schedules is less than 1 second")
+    if now < second:
+        return Missed(since, first, 0)
     count = int(now - first) // step + 1
     # Jump near the end instead of walking through what may be years of minutes.
     last: float | None = None
