@@ -24,8 +24,9 @@ _SECURITY: Final = {
     }
 }
 _OUR_NOTES: Final = "x-gpuaas-"
+_KEEPS_UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
 # Of Kubernetes' own types these are not said: what they hold is known by their names.
-_UNPUBLISHED: Final = (("x-kubernetes-preserve-unknown-fields", True), ("format", "quantity"))
+_UNPUBLISHED: Final = ((_KEEPS_UNKNOWN, True), ("format", "quantity"))
 _V2_PREFIX: Final = "#/definitions/"
 # Where Kubernetes' own types live: these kinds take strategic merge patches, custom resources do not.
 _BUILT_IN: Final = ("io.k8s.api.", "io.k8s.apiextensions-apiserver.", "io.k8s.kube-aggregator.", "io.k8s.apimachinery.")
@@ -77,7 +78,11 @@ def v2_document(
     `by_name` are only named, as Kubernetes does with kinds that keep what it does not know."""
     served = list(kinds)
     paths = {**_paths(served), **dict(_roots({kind.group for kind in served if _built_in(kind)}))}
-    schemas = _schemas(served, paths, schema_of) | {kind.schema: _named_only(kind) for kind in by_name}
+    schemas = _schemas(served, paths, schema_of)
+    for kind in (one for one in served if not _built_in(one) and one.schema in schemas):
+        known = schemas[kind.schema]
+        schemas[kind.schema] = _named_only(kind) if known.get(_KEEPS_UNKNOWN) else _v2_custom(known)
+    schemas |= {kind.schema: _named_only(kind) for kind in by_name}
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version},
@@ -216,6 +221,27 @@ def _without_notes(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {key: _without_notes(value) for key, value in part.items() if not str(key).startswith(_OUR_NOTES)}
     return [_without_notes(item) for item in part] if isinstance(part, list | tuple) else part
+
+
+def _v2_custom(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a custom resource's schema that kubectl can hold against an object: it takes fields that are listed
+    for all there are, and a type for one that excludes null. What may be more than that stays open."""
+    nullable, unknown = schema.get("nullable"), schema.get(_KEEPS_UNKNOWN)
+    made = {key: value for key, value in schema.items() if key not in ("oneOf", "anyOf", "not", "nullable")}
+    if nullable or unknown:
+        made = {key: value for key, value in made.items() if key not in ("properties", "items")}
+    typed = made.get("type")
+    if nullable or (unknown and typed == "object") or (typed == "array" and "items" not in made):
+        made.pop("type", None)
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), Mapping):
+            made[key] = _v2_custom(made[key])
+    if "properties" in made:
+        properties: Mapping[str, Any] = made["properties"]
+        made["properties"] = {name: _v2_custom(part) for name, part in properties.items()}
+        if "required" in made:
+            made["required"] = [name for name in made["required"] if not properties.get(name, {}).get("nullable")]
+    return made
 
 
 def _v2_schema(schema: Any) -> Any:

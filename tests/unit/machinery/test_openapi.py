@@ -151,6 +151,41 @@ def test_swagger_can_name_a_kind_without_describing_it() -> None:
     assert not [path for path in document["paths"] if "ex.io" in path]
 
 
+KEEPING = {"x-kubernetes-preserve-unknown-fields": True}
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("described", "told"),
+    [
+        ({"type": "object", "properties": {"a": TEXT}}, {"type": "object", "properties": {"a": TEXT}}),
+        ({"type": "object", "properties": {"a": TEXT}, **KEEPING}, KEEPING),
+        ({"type": "array", "items": {"type": "object", **KEEPING}}, {"type": "array", "items": KEEPING}),
+        ({"type": "object", "properties": {"a": TEXT}, "nullable": True}, {}),
+        ({"type": "array"}, {}),
+        (
+            {"type": "object", "additionalProperties": {**TEXT, "nullable": True}},
+            {"type": "object", "additionalProperties": {}},
+        ),
+        (
+            {"type": "object", "properties": {"a": TEXT, "b": {**TEXT, "nullable": True}}, "required": ["a", "b"]},
+            {"type": "object", "properties": {"a": TEXT, "b": {}}, "required": ["a"]},
+        ),
+        ({**TEXT, "anyOf": [{"minLength": 1}], "not": {"maxLength": 1}}, TEXT),
+    ],
+)
+def test_swagger_leaves_open_what_kubectl_would_refuse(described: dict[str, Any], told: dict[str, Any]) -> None:
+    schemas = SCHEMAS | {"io.ex.v1.Bar": {"type": "object", "properties": {"spec": described}}}
+    document = v2_document([BAR], schemas.__getitem__)
+    assert document["definitions"]["io.ex.v1.Bar"]["properties"]["spec"] == told
+
+
+def test_swagger_only_names_a_custom_resource_that_keeps_what_is_unknown() -> None:
+    schemas = SCHEMAS | {"io.ex.v1.Bar": {"type": "object", "properties": {"a": TEXT}, **KEEPING}}
+    document = v2_document([BAR], schemas.__getitem__)
+    assert set(document["definitions"]["io.ex.v1.Bar"]) == {"type", "x-kubernetes-group-version-kind"}
+
+
 def test_swagger_has_plain_references_and_no_alternatives() -> None:
     document = v2_document([JOB, BAR], SCHEMAS.__getitem__)
     definitions = document["definitions"]
