@@ -26,6 +26,13 @@ SCRIPTS = {
     "an exit code": (shell("echo no\nexit 3\necho never"), Script(((0.0, "no"),), 0.0, 3)),
     "false": (shell("sleep 1; false"), Script((), 1.0, 1)),
     "an unfinished quote": (shell("echo it's; sleep 1"), Script(((0.0, "it's; sleep 1"),), 0.0)),
+    "the test image tells its words and ends": (
+        {"args": ["entrypoint-tester", "a"]},
+        Script(((0.0, "entrypoint-tester a"),), 0.0),
+    ),
+    "the test image serves": ({"args": ["netexec"]}, Script((), None)),
+    "the test image serves by its whole name": ({"command": ["/agnhost", "netexec"]}, Script((), None)),
+    "the test image waits": ({"args": ["pause"]}, Script((), None)),
 }
 
 
