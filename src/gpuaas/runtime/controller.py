@@ -72,6 +72,7 @@ class Controller:
 
     name = ""
     component = ""  # the source of its events; "" has none
+    tells_series = False  # how it tells them (module events)
     workers = 1
     patient = False  # lets a burst of requests pass first: for work that nobody's decision waits for
 
@@ -79,7 +80,7 @@ class Controller:
         self.client = deps.client
         self.informers = deps.informers
         self.clock = deps.clock
-        self.recorder: Recorder = deps.events.recorder(self.component)
+        self.recorder: Recorder = deps.events.recorder(self.component, series=self.tells_series)
         self.queue: WorkQueue[Any] = WorkQueue(deps.clock)
         self._followed: list[Informer] = []
         self._turn = deps.turn if self.patient else None

@@ -1,18 +1,22 @@
 """Events for people: what a controller did, told once, counted after that.
 
-Like client-go's recorder: the same event again raises the count of the first one; more than ten within ten minutes
-that differ only in their message become one "(combined from similar events)"; one source may tell 25 things about one
-object, then one each five minutes. Recording never waits and never fails a reconcile: it is written behind.
+Kubernetes has two ways to do so, and its components one of the two each. The older: the same event again raises the
+count of the first one; more than ten within ten minutes that differ only in their message become one "(combined from
+similar events)"; one source may tell 25 things about one object, then one each five minutes. The newer (`series`), of
+Kueue and the scheduler: what is done with one state of an object for one reason is one event with the first words; done
+again it is a series, whose number is told at the second and when nothing has come for six minutes. Recording never
+waits and never fails a reconcile: it is written behind.
 """
 
 import asyncio
 import logging
+import platform
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, ItemsView, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from gpuaas.base.clock import Clock, rfc3339
+from gpuaas.base.clock import Clock, rfc3339, rfc3339_micro
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import EVENTS
@@ -26,6 +30,7 @@ REFILL = 1 / 300.0
 REMEMBERED = 4096
 QUEUE_LIMIT = 100_000
 AT_ONCE = 8
+SERIES_END = 360.0
 
 _log = logging.getLogger(__name__)
 V = TypeVar("V")
@@ -34,9 +39,10 @@ V = TypeVar("V")
 class Recorder:
     """Records in the name of one component."""
 
-    def __init__(self, sink: "EventSink", component: str) -> None:
+    def __init__(self, sink: "EventSink", component: str, *, series: bool = False) -> None:
         self._sink = sink
         self._component = component
+        self._series = series
 
     def event(
         self,
@@ -46,10 +52,9 @@ class Recorder:
         reason: str,
         message: str,
         *,
-        together: bool = False,
+        action: str = "",
     ) -> None:
-        """`together`: all with this reason about one state of the object are one event, with the newest message and their
-        number."""
+        """`action`: what was done, where that has a name of its own; only a series shows it."""
         metadata = obj["metadata"]
         involved = {
             "kind": resource.kind,
@@ -60,7 +65,7 @@ class Recorder:
             "resourceVersion": metadata.get("resourceVersion"),
         }
         said = {key: value for key, value in involved.items() if value}
-        self._sink.record(_Said(self._component, said, type, reason, message, together))
+        self._sink.record(_Said(self._component, said, type, reason, message, self._series, action or reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ class _Said:
     type: str
     reason: str
     message: str
-    together: bool = False
+    series: bool
+    action: str
 
     @property
     def about(self) -> tuple[str, ...]:
@@ -95,6 +101,8 @@ class _Written:
     name: str
     namespace: str
     count: int
+    told: int = 0  # the count that is written
+    last: float = 0.0  # of a series
 
 
 class Correlator:
@@ -104,9 +112,31 @@ class Correlator:
         self._tokens: _Recent[_Tokens] = _Recent()
         self._similar: _Recent[_Similar] = _Recent()
         self._written: _Recent[_Written] = _Recent()
+        self._in_series: _Recent[_Written] = _Recent()
         self._last_nano = 0
 
     def correlate(self, said: _Said, now: float) -> "_Verdict | None":
+        return self._series(said, now) if said.series else self._counted(said, now)
+
+    def ended(self, now: float) -> "list[_Written]":
+        """The series that have ended with a number that is not told yet. What comes after begins anew."""
+        over = [(key, one) for key, one in self._in_series.items() if now - one.last > SERIES_END]
+        for key, _ in over:
+            self._in_series.drop(key)
+        return [one for _, one in over if one.count > max(one.told, 1)]
+
+    def _series(self, said: _Said, now: float) -> "_Verdict | None":
+        key = (*said.about, said.reason, said.action, said.involved.get("resourceVersion", ""))
+        earlier = self._in_series.get(key)
+        if earlier is None or now - earlier.last > SERIES_END:
+            earlier = _Written(self._name(said, now), said.involved.get("namespace") or "default", 1, last=now)
+            self._in_series.put(key, earlier)
+            return _Verdict(earlier, new=True, message=said.message, key=key)
+        earlier.count += 1
+        earlier.last = now
+        return _Verdict(earlier, new=False, message=said.message, key=key) if earlier.count == 2 else None
+
+    def _counted(self, said: _Said, now: float) -> "_Verdict | None":
         message, key = self._aggregate(said, now)
         earlier = self._written.get(key)
         if earlier is not None:
@@ -122,11 +152,10 @@ class Correlator:
     def forget(self, verdict: "_Verdict") -> None:
         """The earlier event is not there any more: the next one begins anew."""
         self._written.drop(verdict.key)
+        self._in_series.drop(verdict.key)
 
     def _aggregate(self, said: _Said, now: float) -> tuple[str, tuple[str, ...]]:
         group = (*said.about, said.reason)
-        if said.together:
-            return said.message, (*group, said.involved.get("resourceVersion", ""))
         similar = self._similar.get(group)
         if similar is None or now - similar.since > SIMILAR_WINDOW:
             similar = _Similar(now)
@@ -198,8 +227,8 @@ class EventSink:
     def idle(self) -> bool:
         return not self._unwritten
 
-    def recorder(self, component: str) -> Recorder:
-        return Recorder(self, component)
+    def recorder(self, component: str, *, series: bool = False) -> Recorder:
+        return Recorder(self, component, series=series)
 
     def record(self, said: _Said) -> None:
         now = self._clock.now()
@@ -209,7 +238,9 @@ class EventSink:
         name = f"{verdict.written.namespace}/{verdict.written.name}"
         waiting = self._unwritten.get(name)
         if waiting is not None:
-            waiting.message, waiting.last, waiting.changed = verdict.message, now, True
+            waiting.last, waiting.changed = now, True
+            if not said.series:
+                waiting.message = verdict.message
             return
         if len(self._unwritten) >= QUEUE_LIMIT:
             self._drop(verdict)
@@ -229,6 +260,16 @@ class EventSink:
         async with asyncio.TaskGroup() as group:
             for number in range(AT_ONCE):
                 group.create_task(self._work(), name=f"events {number}")
+            group.create_task(self._end_series(), name="ended series of events")
+
+    async def _end_series(self) -> None:
+        while True:
+            await self._clock.sleep(SERIES_END)
+            for written in self._correlator.ended(self._clock.now()):
+                try:
+                    await self._client.patch(EVENTS, written.name, _number(written), written.namespace)
+                except (ApiError, OSError) as error:
+                    _log.debug("could not tell how often %s happened: %s", written.name, error)
 
     async def _work(self) -> None:
         while True:
@@ -253,7 +294,7 @@ class EventSink:
     async def _write(self, event: _Unwritten) -> None:
         written = event.written
         if not event.new:
-            patch = {"count": written.count, "lastTimestamp": rfc3339(event.last), "message": event.message}
+            patch = _number(written) if event.said.series else _counted(event)
             try:
                 await self._client.patch(EVENTS, written.name, patch, written.namespace)
                 return
@@ -263,7 +304,37 @@ class EventSink:
             # It has expired; tell it anew.
             written.count, event.first = 1, event.last
         event.new = False
-        await self._client.create(EVENTS, _event(event), written.namespace)
+        await self._client.create(EVENTS, _in_series(event) if event.said.series else _event(event), written.namespace)
+
+
+def _number(written: _Written) -> Object:
+    written.told = written.count
+    return {"series": {"count": written.count, "lastObservedTime": rfc3339_micro(written.last)}}
+
+
+def _counted(event: _Unwritten) -> Object:
+    return {"count": event.written.count, "lastTimestamp": rfc3339(event.last), "message": event.message}
+
+
+def _in_series(event: _Unwritten) -> Object:
+    said, written = event.said, event.written
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": written.name, "namespace": written.namespace},
+        "involvedObject": dict(said.involved),
+        "reason": said.reason,
+        "message": event.message,
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "type": said.type,
+        "eventTime": rfc3339_micro(event.first),
+        "action": said.action,
+        "reportingComponent": said.component,
+        "reportingInstance": f"{said.component}-{platform.node()}",
+        **(_number(written) if written.count > 1 else {}),
+    }
 
 
 def _event(event: _Unwritten) -> Object:
@@ -306,3 +377,6 @@ class _Recent(Generic[V]):
 
     def drop(self, key: tuple[str, ...]) -> None:
         self._map.pop(key, None)
+
+    def items(self) -> ItemsView[tuple[str, ...], V]:
+        return self._map.items()

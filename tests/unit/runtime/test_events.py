@@ -41,19 +41,67 @@ async def test_the_same_again_raises_the_count() -> None:
         assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z")
 
 
+def _in_series(on: Stage) -> list[tuple[str, int, str]]:
+    found = [
+        (event["reason"], event.get("series", {}).get("count", 1), event["message"]) for event in on.cluster.all(EVENTS)
+    ]
+    return sorted(found)
+
+
 @scenario
-async def test_what_is_told_together_of_one_state_is_one_event_with_the_newest_words() -> None:
+async def test_a_series_is_what_is_done_with_one_state_of_an_object_under_its_first_words() -> None:
     async with stage() as on:
         obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
-        recorder = on.deps.events.recorder("tester")
+        recorder = on.deps.events.recorder("tester", series=True)
         for number in range(3):
-            recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", f"took {number}", together=True)
-            await on.settle()
-        assert _told(on) == [("Took", 3, "took 2")]
+            recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", f"took {number}")
+            await on.advance(1)
+        assert _in_series(on) == [("Took", 2, "took 0")]
         changed = on.cluster.put(CONFIG_MAPS, obj | {"data": {"new": "yes"}})
-        recorder.event(CONFIG_MAPS, changed, NORMAL, "Took", "took 3", together=True)
+        recorder.event(CONFIG_MAPS, changed, NORMAL, "Took", "took 3")
         await on.settle()
-        assert sorted(_told(on)) == [("Took", 1, "took 3"), ("Took", 3, "took 2")]
+        assert _in_series(on) == [("Took", 1, "took 3"), ("Took", 2, "took 0")]
+
+
+@scenario
+async def test_an_event_of_a_series_has_the_shape_of_the_newer_group() -> None:
+    async with stage() as on:
+        obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
+        recorder = on.deps.events.recorder("tester", series=True)
+        recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", "took it", action="Taking")
+        recorder.event(CONFIG_MAPS, obj, NORMAL, "Left", "left it")
+        await on.settle()
+        one, other = sorted(on.cluster.all(EVENTS), key=lambda each: str(each["reason"]), reverse=True)
+        assert (one["action"], other["action"]) == ("Taking", "Left")
+        assert (one["eventTime"], one["firstTimestamp"], one["lastTimestamp"]) == (
+            "2026-01-01T00:00:00.000000Z",
+            None,
+            None,
+        )
+        assert "count" not in one
+        assert one["source"] == {}
+        assert one["reportingInstance"].startswith("tester-")
+        recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", "took it", action="Taking")
+        await on.settle()
+        told = {each["reason"]: each.get("series") for each in on.cluster.all(EVENTS)}
+        assert told["Left"] is None
+        assert told["Took"] == {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+
+
+@scenario
+async def test_the_number_of_a_series_is_told_when_it_has_ended_and_the_next_begins_anew() -> None:
+    async with stage() as on:
+        obj = on.cluster.put(CONFIG_MAPS, config_map("c"))
+        recorder = on.deps.events.recorder("tester", series=True)
+        for _ in range(30):
+            recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", "x")
+            await on.advance(1)
+        assert _in_series(on) == [("Took", 2, "x")]
+        await on.advance(720)
+        assert _in_series(on) == [("Took", 30, "x")]
+        recorder.event(CONFIG_MAPS, obj, NORMAL, "Took", "x")
+        await on.settle()
+        assert _in_series(on) == [("Took", 1, "x"), ("Took", 30, "x")]
 
 
 @scenario

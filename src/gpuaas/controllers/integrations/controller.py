@@ -47,6 +47,7 @@ class JobController(Controller):
 
     integration: Integration
     workers = 32  # each waits for its writes; the more wait together, the more the store writes at once
+    tells_series = True
     always_on = False
     """Looks after what is held already even where the configuration has its integration off."""
 

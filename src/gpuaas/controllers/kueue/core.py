@@ -61,6 +61,7 @@ UNUSABLE = "Inadmissible"
 class KueueCore(Controller):
     name = "kueue"
     component = "kueue-workload-controller"
+    tells_series = True
     workers = 16
 
     def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
@@ -108,9 +109,8 @@ class KueueCore(Controller):
         self.follow(self._local_queues, self._workloads_of_local_queue, by=standing)
         self.follow(self._cluster_queues, self._workloads_of_cluster_queue, by=standing)
         self.follow(self._classes, self._workloads_of_class)
-        self.scheduler = Scheduler(
-            self.client, self._workloads, self.mirror, deps.clock, deps.events.recorder(ADMISSION), deps.turn
-        )
+        recorder = deps.events.recorder(ADMISSION, series=True)
+        self.scheduler = Scheduler(self.client, self._workloads, self.mirror, deps.clock, recorder, deps.turn)
         self._finer = FinerReasons(self.engine, self._configured)
         self._unadmitted = Unadmitted(self._workloads, self._configured)
         self.scheduler.looked = self._looked
@@ -118,7 +118,7 @@ class KueueCore(Controller):
         self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
         self._second_look = SecondLook(
-            self.client, self._workloads, self.engine, self._configured, deps.clock, deps.events.recorder(ADMISSION)
+            self.client, self._workloads, self.engine, self._configured, deps.clock, recorder
         )
         self._started = False
 

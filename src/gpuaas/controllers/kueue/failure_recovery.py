@@ -29,6 +29,7 @@ PATIENCE = 60.0
 class FailureRecovery(Controller):
     name = "kueue-failure-recovery"
     component = "kueue-pod-termination-controller"
+    tells_series = True
 
     def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
         super().__init__(deps)
@@ -68,7 +69,7 @@ class FailureRecovery(Controller):
         try:
             if not _is_told(pod):
                 await write_status(self.client, PODS, pod, {**status, "phase": phase, "conditions": conditions})
-                self.recorder.event(PODS, pod, WARNING, REASON, words)
+                self.recorder.event(PODS, pod, WARNING, REASON, words, action="ForcefulTermination")
             await self.client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"], grace=0)
         except NotFound:
             return  # it has gone by itself

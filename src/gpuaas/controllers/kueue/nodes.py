@@ -42,6 +42,7 @@ class PlacedNodes(Controller):
 
     name = "tas-node-controller"
     component = "tas-resource-flavor-controller"
+    tells_series = True
 
     def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)
@@ -152,7 +153,7 @@ class PlacedNodes(Controller):
             await write_status(self.client, PODS, pod, after)
         except NotFound:
             return
-        self.recorder.event(PODS, pod, NORMAL, "PodTerminatedByKueue", _TERMINATED)
+        self.recorder.event(PODS, pod, NORMAL, "PodTerminatedByKueue", _TERMINATED, action="PodTerminated")
 
 
 def _itself(node: Mapping[str, Any]) -> Iterable[str]:

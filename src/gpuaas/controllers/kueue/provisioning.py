@@ -41,6 +41,7 @@ class Provisioning(Controller):
 
     name = "kueue-provisioning"
     component = "kueue-provisioning-request-controller"
+    tells_series = True
     workers = 2
 
     def __init__(self, deps: Deps, configured: Configured | None = None) -> None:
@@ -176,9 +177,8 @@ class Provisioning(Controller):
         except (ApiError, CannotStart, FlavorMissing) as error:
             await self._tell_failure(workload, check, f"Error creating {what}: {error}")
             raise
-        self.recorder.event(
-            WORKLOADS, workload, NORMAL, "ProvisioningRequestCreated", f'Created ProvisioningRequest: "{name}"'
-        )
+        words = f'Created ProvisioningRequest: "{name}"'
+        self.recorder.event(WORKLOADS, workload, NORMAL, "ProvisioningRequestCreated", words, action="Created")
         return made
 
     async def _create_template(self, workload: Object, request: str, part: Part, owner: list[Object]) -> None:

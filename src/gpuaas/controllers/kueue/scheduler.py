@@ -285,7 +285,7 @@ class Scheduler:
         if by is not None:
             words = f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {victim.cluster_queue}"
             said = (words + priorities)[:EVENT_LIMIT]
-            self._recorder.event(WORKLOADS, by, NORMAL, "PreemptedWorkload", said, together=True)
+            self._recorder.event(WORKLOADS, by, NORMAL, "PreemptedWorkload", said)
 
     async def _note(self, entry: Object) -> None:
         """Into the ledger. The eviction is done: failing to note it must not undo it, but must be seen."""

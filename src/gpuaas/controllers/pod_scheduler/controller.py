@@ -40,6 +40,7 @@ class _Pending:
 class PodScheduler(Controller):
     name = SCHEDULER
     component = SCHEDULER
+    tells_series = True
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
@@ -166,9 +167,8 @@ class PodScheduler(Controller):
                     self._untried.add(key_of(pod))
                     self.queue.add_rate_limited(_PASS)
             return
-        self.recorder.event(
-            PODS, pod, NORMAL, "Scheduled", f"Successfully assigned {ask.namespace}/{ask.name} to {node}"
-        )
+        message = f"Successfully assigned {ask.namespace}/{ask.name} to {node}"
+        self.recorder.event(PODS, pod, NORMAL, "Scheduled", message, action="Binding")
 
     async def _tell(self, pod: Object, verdict: Unplaced) -> None:
         nominated = ""
@@ -178,7 +178,7 @@ class PodScheduler(Controller):
         status = conditions.unscheduled(pod, verdict.message, nominated, self.clock.now())
         if status is None:
             return
-        self.recorder.event(PODS, pod, WARNING, "FailedScheduling", verdict.message)
+        self.recorder.event(PODS, pod, WARNING, "FailedScheduling", verdict.message, action="Scheduling")
         metadata = pod["metadata"]
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         try:
@@ -201,7 +201,7 @@ class PodScheduler(Controller):
             except (Conflict, NotFound):
                 continue
             message = f"Preempted by pod {uid_of(pod)} on node {eviction.node}"
-            self.recorder.event(PODS, known, NORMAL, "Preempted", message)
+            self.recorder.event(PODS, known, NORMAL, "Preempted", message, action="Preempting")
 
 
 def _nobody(_: Mapping[str, Any]) -> Sequence[Any]:
