@@ -4,9 +4,11 @@ JSON and YAML are spoken; a client that prefers protobuf but also takes JSON get
 gets 406. Headers are few and repeat, so what they mean is kept. Reading what a client sent is module bodies'.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -31,6 +33,8 @@ class Wanted:
 PLAIN: Final = Wanted("json")
 YAML: Final = Wanted("yaml")
 _PRETTY_YAML: Final = 256 * 1024
+_PEOPLE: Final = (b"curl", b"Wget", b"Mozilla/5.0")
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 # The forms an answer can be asked in, as (form, group, version).
 Forms = frozenset[tuple[str, str, str]]
 OBJECT_FORMS: Final[Forms] = frozenset(
@@ -92,9 +96,20 @@ def encode_as(wanted: Wanted, obj: Any, *, pretty: bool = False) -> bytes:
         raw = encode(obj)
         # All JSON is YAML: what is long is left at that, since writing it prettily would keep everybody else waiting.
         return dump_yaml(obj).encode() if len(raw) < _PRETTY_YAML else raw
-    if pretty:
-        return msgspec.json.format(encode(obj), indent=2) + b"\n"
-    return encode(obj)
+    return indented(encode(obj)) if pretty else encode(obj)
+
+
+def indented(body: bytes) -> bytes:
+    return msgspec.json.format(body, indent=2)
+
+
+def for_people(headers: Mapping[bytes, bytes], query: str) -> bool:
+    """Whether JSON is indented: where the client asks for it, and for programs with which people look at answers."""
+    if "pretty" in query:
+        said = parse_qs(query).get("pretty", [""])[0]
+        if said:
+            return said in _TRUE
+    return headers.get(b"user-agent", b"").startswith(_PEOPLE) or b"pretty=1" in headers.get(b"accept", b"")
 
 
 def content_type(wanted: Wanted) -> bytes:

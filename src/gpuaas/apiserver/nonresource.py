@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpuaas
-from gpuaas.apiserver.codec import encode, negotiate
+from gpuaas.apiserver.codec import encode, for_people, indented, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
 from gpuaas.apiserver.requestinfo import RequestInfo
@@ -39,13 +39,13 @@ def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Req
     head = path.split("/", 2)[1] if path != "/" else ""
     match head:
         case "":
-            return _json(request, {"paths": _paths(cluster)})
+            return _raw(request, indented(encode({"paths": _paths(cluster)})))
         case "readyz" | "livez" | "healthz":
             return _health(server, cluster, path, info)
         case "version" if path != "/version":
             raise PathNotFound
         case "version":
-            return _json(request, version())
+            return _raw(request, indented(encode(version())))
         case "metrics" if path == "/metrics":
             return Response(200, server.metrics_text(cluster), b"text/plain; version=0.0.4; charset=utf-8")
         case "api" | "apis":
@@ -131,7 +131,7 @@ def _openapi(cluster: "Cluster", path: str, request: Request) -> Response:
             "only the following media types are accepted: application/json, " + _V2_PROTOBUF[0].decode()
         )
     if path == "/openapi/v3":
-        return _json(request, documents.index())
+        return _raw(request, encode(documents.index()))
     if path.startswith("/openapi/v3/"):
         body = documents.v3(path.removeprefix("/openapi/v3/"))
         if body is not None:
@@ -143,9 +143,9 @@ def _token_keys(server: "Server", cluster: "Cluster", path: str, request: Reques
     access = server.access[cluster.name]
     match path:
         case "/.well-known/openid-configuration":
-            return _json(request, access.openid_configuration())
+            return _raw(request, encode(access.openid_configuration()))
         case "/openid/v1/jwks":
-            return _json(request, access.key_set(), b"application/jwk-set+json")
+            return _raw(request, encode(access.key_set()), b"application/jwk-set+json")
         case _:
             raise PageNotFound
 
@@ -160,7 +160,8 @@ def _paths(cluster: "Cluster") -> list[str]:
 
 
 def _json(request: Request, document: Mapping[str, Any], media: bytes = JSON) -> Response:
-    return _raw(request, encode(document), media)
+    body = encode(document)
+    return _raw(request, indented(body) if for_people(request.headers, request.query) else body, media)
 
 
 def _raw(request: Request, body: bytes, media: bytes = JSON) -> Response:

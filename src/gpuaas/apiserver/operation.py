@@ -39,6 +39,7 @@ class Operation:
     in_process: bool = False  # a part of the server asks, not a client
     body: bytes = b""  # as sent, for what the decoded object no longer shows (keys that came twice)
     media: str = ""  # its media type
+    pretty: bool = False  # whether the answer is indented
     warnings: list[str] = field(default_factory=list)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuaas.api.kinds import Kind, Object
-from gpuaas.apiserver.codec import Wanted, encode_as
+from gpuaas.apiserver.codec import Wanted, encode_as, indented
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.base.errors import BadRequest, NotAcceptable
 from gpuaas.base.fielderrors import invalid
@@ -18,10 +18,10 @@ from gpuaas.machinery.tables import partial_metadata
 def outcome_body(op: Operation, outcome: Outcome, wanted: Wanted) -> bytes:
     obj = outcome.obj
     if outcome.converted:
-        return encode_as(wanted, obj, pretty=_pretty(op))
+        return encode_as(wanted, obj, pretty=op.pretty)
     if not wanted.form and wanted.media == "json" and outcome.raw is not None and op.version is op.resource.hub:
-        return outcome.raw if not _pretty(op) else encode_as(wanted, obj, pretty=True)
-    return encode_as(wanted, shaped(op, obj, wanted), pretty=_pretty(op))
+        return indented(outcome.raw) if op.pretty else outcome.raw
+    return encode_as(wanted, shaped(op, obj, wanted), pretty=op.pretty)
 
 
 def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str, Any]:
@@ -75,7 +75,3 @@ def _in_version(made: Object, version: str, include: str) -> Object:
     if include == "Metadata":
         made["rows"] = [{**row, "object": {**row["object"], "apiVersion": api_version}} for row in made["rows"]]
     return {**made, "apiVersion": api_version}
-
-
-def _pretty(op: Operation) -> bool:
-    return op.query.get("pretty", "") in ("1", "true")

@@ -28,7 +28,7 @@ def get(op: Operation) -> Outcome:
 def get_body(op: Operation, wanted: Wanted) -> bytes:
     """The object as the client wants it; as it is stored, it need not even be decoded."""
     entry = _entry(op)
-    if wanted is PLAIN and op.version is op.resource.hub and "pretty" not in op.query:
+    if wanted is PLAIN and op.version is op.resource.hub and not op.pretty:
         return entry.raw
     return outcome_body(op, Outcome(entry.obj, entry.raw), wanted)
 
@@ -66,7 +66,7 @@ class ListCache:
 def list_body(op: Operation, wanted: Wanted) -> bytes:
     """The list as the client wants it."""
     store = op.cluster.store
-    plain = not wanted.form and wanted.media == "json" and op.version is op.resource.hub and "pretty" not in op.query
+    plain = not wanted.form and wanted.media == "json" and op.version is op.resource.hub and not op.pretty
     simple = plain and not op.query.keys() - {"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "timeout"}
     simple = simple and op.query.get("resourceVersion", "") in ("", "0") and not op.name
     cache_key = (op.resource.range(op.namespace), op.kind.version)
@@ -83,7 +83,7 @@ def list_body(op: Operation, wanted: Wanted) -> bytes:
     return encode_as(
         wanted,
         shaped_list(op, [entry.obj for entry in entries], metadata, wanted),
-        pretty=op.query.get("pretty") in ("1", "true"),
+        pretty=op.pretty,
     )
 
 

@@ -13,7 +13,7 @@ from gpuaas.apiserver import delete, nonresource, read, subresources, watch, wri
 from gpuaas.apiserver.access import Access
 from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
-from gpuaas.apiserver.codec import PLAIN, YAML, Wanted, content_type, encode, encode_as, negotiate
+from gpuaas.apiserver.codec import PLAIN, YAML, Wanted, content_type, encode_as, for_people, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.http import JSON, Answer, Request, Response
@@ -88,7 +88,8 @@ class Server:
             headers = (*headers, (b"retry-after", str(error.retry_after).encode()))
         if b"application/yaml" in request.headers.get(b"accept", b""):
             return Response(error.code, encode_as(YAML, error.status()), content_type(YAML), headers)
-        return Response(error.code, encode(error.status()), JSON, headers)
+        body = encode_as(PLAIN, error.status(), pretty=for_people(request.headers, request.query))
+        return Response(error.code, body, JSON, headers)
 
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
         cluster, path = self._cluster(request.path)
@@ -146,6 +147,7 @@ class Server:
         op = Operation(
             cluster, resource, version, info.verb, user, namespace, info.name, info.subresource, info.query,
             warnings=[version.kind.deprecated] if version.kind.deprecated else [],
+            pretty=for_people(request.headers, request.query),
         )  # fmt: skip
         if info.verb in ("create", "update", "patch"):
             media = media_type(request.header(b"content-type"))

@@ -1,5 +1,6 @@
 """What kubectl asks beside the verbs themselves: tables, documents, discovery; and refusals it prints as they are."""
 
+import json
 from typing import Any
 
 import pytest
@@ -151,3 +152,28 @@ def test_a_strategic_patch_of_the_wrong_type_shows_the_patch(api: Api) -> None:
         422,
         ' "" is invalid: patch: Invalid value: "map[spec:map[replicas:many]]": unrecognized type: int32',
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "headers", "indented"),
+    [
+        (MAPS, "", {}, False),
+        (MAPS, "pretty=true", {}, True),
+        (MAPS, "", {"user-agent": "curl/8.5.0"}, True),
+        (MAPS, "pretty=false", {"user-agent": "curl/8.5.0"}, False),
+        (MAPS, "", {"user-agent": "Mozilla/5.0 (X11)"}, True),
+        (MAPS, "", {"user-agent": "kubectl/v1.36.3"}, False),
+        (MAPS, "", {"accept": "application/json;pretty=1"}, True),
+        (f"{MAPS}/nobody", "", {"user-agent": "Wget/1.21"}, True),
+        ("/apis/apps/v1", "", {"user-agent": "curl/8.5.0"}, True),
+        ("/apis/apps/v1", "", {}, False),
+        ("/version", "", {}, True),
+        ("/openapi/v3", "", {"user-agent": "curl/8.5.0"}, False),
+    ],
+)
+def test_what_people_look_at_is_indented(
+    api: Api, path: str, query: str, headers: dict[str, str], indented: bool
+) -> None:
+    answer = api._answer(api._request("GET", path, None, "", headers, dict([query.split("=")] if query else [])))
+    assert answer.body.startswith(b'{\n  "') == indented
+    assert json.loads(answer.body)
