@@ -142,7 +142,8 @@ class LocalClient:
                 for event in events:
                     kind = _as_seen(event, matches)
                     if kind:
-                        yield WatchEvent(kind, _seen(op, event.entry, outline=outline or kind == "DELETED"))
+                        seen = _named(op, event.entry) if kind == "DELETED" else _seen(op, event.entry, outline=outline)
+                        yield WatchEvent(kind, seen)
         except Compacted as gone:
             raise Expired(str(gone)) from None
         finally:
@@ -287,6 +288,13 @@ def _seen(op: Operation, entry: Entry, *, outline: bool) -> Object:
 def _outlined(op: Operation, entry: Entry) -> Object:
     """Nothing but metadata is decoded, and nothing is kept."""
     metadata = msgspec.to_builtins(_outline(entry.raw).metadata)
+    return {"kind": op.kind.kind, "apiVersion": op.kind.api_version, "metadata": metadata}
+
+
+def _named(op: Operation, entry: Entry) -> Object:
+    """Which one it is, and as of when: nothing has to be decoded for that."""
+    _, _, namespace, name = entry.key.split("/", 3)
+    metadata = {"name": name, "namespace": namespace, "resourceVersion": str(entry.revision)}
     return {"kind": op.kind.kind, "apiVersion": op.kind.api_version, "metadata": metadata}
 
 

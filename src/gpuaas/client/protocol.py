@@ -126,7 +126,7 @@ class Client(Protocol):
     ) -> AsyncGenerator[WatchEvent, None]:
         """Ends quietly when the server ends it; raises Expired when the revision is gone (then list again).
 
-        Of what was DELETED the metadata is told, and not always more.
+        Of what was DELETED name, namespace and revision are told, and not always more.
         """
         ...
 

@@ -5,13 +5,14 @@ its decoded form is a convenience that may be dropped and decoded again, bounded
 """
 
 from collections import OrderedDict
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _decode = msgspec.json.Decoder().decode
+_OWNERSHIP: Final = "managedFields"  # often more than all the rest of the metadata
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -75,11 +76,13 @@ class Entry:
         return _decode(self.raw)
 
     def outline(self) -> dict[str, Any]:
-        """The object with its metadata, the caller's own; all else may be bytes still. Enough to write it again."""
+        """The object with its metadata, the caller's own; all else, and who owns which field, may be bytes still.
+        Enough to write it again."""
         if self.value is not None:
             return {**self.value, "metadata": {**self.value["metadata"]}}
         parts: dict[str, Any] = _split(self.raw)
-        parts["metadata"] = _decode(parts["metadata"])
+        metadata = _split(parts["metadata"])
+        parts["metadata"] = {key: part if key == _OWNERSHIP else _decode(part) for key, part in metadata.items()}
         return parts
 
     def __repr__(self) -> str:

@@ -149,7 +149,13 @@ def test_outlines_tell_of_the_same_objects_without_their_content_and_who_owns_it
         await client.delete(MAPS, "outlined", "default")
         first, second = await anext(events), await anext(events)
         assert first == ("MODIFIED", {**expected, "metadata": unowned(changed["metadata"])})
-        assert (second.type, set(second.object)) == ("DELETED", {"kind", "apiVersion", "metadata"})
+        gone = {
+            "name": "outlined",
+            "namespace": "default",
+            "resourceVersion": second.object["metadata"]["resourceVersion"],
+        }
+        assert second == ("DELETED", {**expected, "metadata": gone})
+        assert int(gone["resourceVersion"]) > int(changed["metadata"]["resourceVersion"])
         await events.aclose()
 
     told(api, story)

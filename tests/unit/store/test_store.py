@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from tests.unit.store.conftest import remove, rendered, write
 
-from gpuaas.store import Compacted, FutureRevision, Store, StoreError
+from gpuaas.store import Compacted, Entry, FutureRevision, Store, StoreError
 
 Run = Callable[..., None]
 
@@ -260,6 +261,18 @@ def test_what_was_decoded_long_ago_is_not_kept(run: Run) -> None:
         assert [first.value is not None, second.value is not None] == [True, False]
 
     run(scenario)
+
+
+def test_an_outline_shows_the_metadata_and_is_written_again_as_the_whole_object() -> None:
+    owned = [{"manager": "kubectl", "fieldsV1": {"f:data": {}}}]
+    whole = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "x", "finalizers": ["a"], "managedFields": owned},
+        "data": {"k": "v"},
+    }
+    outline = Entry("/configmaps/a/x", 1, 1, msgspec.json.encode(whole)).outline()
+    assert (outline["metadata"]["name"], outline["metadata"]["finalizers"]) == ("x", ["a"])
+    assert msgspec.json.decode(msgspec.json.encode(outline)) == whole
 
 
 def test_more_writes_than_one_batch_holds_all_arrive_in_order(run: Run) -> None:

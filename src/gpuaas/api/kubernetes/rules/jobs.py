@@ -81,15 +81,9 @@ class Job(Behaviour):
 
     def validate(self, obj: View) -> list[FieldError]:
         spec, name = obj.get("spec") or {}, (obj.get("metadata") or {}).get("name", "")
-        errors = _generated_selector(obj)
-        errors += job_spec_errors(spec, "spec")
-        selector = spec.get("selector")
-        errors += (
-            [required("spec.selector")] if selector is None else validate_label_selector(selector, "spec.selector")
-        )
-        template = spec.get("template") or {}
-        if is_readable(selector) and not selects(selector, template):
-            errors.append(mismatch(template, "spec.template"))
+        errors = job_spec_errors(spec, "spec")
+        if not _is_as_generated(obj):
+            errors = [*_generated_selector(obj), *errors, *_selector(spec)]
         if spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > 0:
             host = f"{name}-{spec['completions'] - 1}"
             if is_dns1123_label(host):
@@ -253,6 +247,19 @@ def _restart_policy(spec: View, template: View, path: str) -> list[FieldError]:
     return errors
 
 
+def _is_as_generated(obj: View) -> bool:
+    """Whether selector and labels are what the server made of them, as with nearly every job: nothing is wrong then."""
+    spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
+    uid, name, labels = metadata.get("uid"), metadata.get("name"), labels_of(spec.get("template") or {}) or {}
+    return (
+        bool(uid and name)
+        and not spec.get("manualSelector")
+        and spec.get("selector") == {"matchLabels": {_UID_LABELS[1]: uid}}
+        and all(labels.get(key) == uid for key in _UID_LABELS)
+        and all(labels.get(key) == name for key in _NAME_LABELS)
+    )
+
+
 def _generated_selector(obj: View) -> list[FieldError]:
     spec, metadata = obj.get("spec") or {}, obj.get("metadata") or {}
     if spec.get("manualSelector") or spec.get("selector") is None:
@@ -271,6 +278,17 @@ def _generated_selector(obj: View) -> list[FieldError]:
             errors.append(invalid(keyed(at, key), shown_labels(labels), f"must be '{expected[key]}'"))
     if is_readable(spec["selector"]) and not selects(spec["selector"], {"metadata": {"labels": expected}}):
         errors.append(invalid("spec.selector", shown_selector(spec["selector"]), "`selector` not auto-generated"))
+    return errors
+
+
+def _selector(spec: View) -> list[FieldError]:
+    selector = spec.get("selector")
+    if selector is None:
+        return [required("spec.selector")]
+    errors = validate_label_selector(selector, "spec.selector")
+    template = spec.get("template") or {}
+    if not errors and not selects(selector, template):
+        errors.append(mismatch(template, "spec.template"))
     return errors
 
 
