@@ -1,7 +1,8 @@
 """RayJob → a RayCluster of its own and, once that is ready, a Job that submits the entry point and waits for it.
 
 Only the default way of submitting (K8sJobMode) is run. A suspended job has neither; each start has a cluster of
-another name, so that what is left of the last one cannot be taken for it.
+another name, so that what is left of the last one cannot be taken for it. One that failed is started again as often as
+its `backoffLimit` says.
 """
 
 from collections.abc import Mapping
@@ -75,6 +76,19 @@ def _submitter(spec: View) -> Object:
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
+def _counted(job: View, status: Object) -> Object:
+    """An end counts; a failure is not yet the end while tries are left, unless its time is over."""
+    match status.get("jobDeploymentStatus"):
+        case "Complete":
+            return {**status, "succeeded": status.get("succeeded", 0) + 1}
+        case "Failed":
+            failed = status.get("failed", 0) + 1
+            again = failed <= job["spec"].get("backoffLimit", 0) and status.get("reason") != "DeadlineExceeded"
+            return {**status, "failed": failed, "jobDeploymentStatus": "Retrying" if again else "Failed"}
+        case _:
+            return status
+
+
 class RayJobController(Controller):
     name = "rayjob-controller"
     component = "rayjob-controller"
@@ -97,10 +111,12 @@ class RayJobController(Controller):
             status = await self._suspend(job, status)
         elif job["spec"].get("submissionMode", "K8sJobMode") != "K8sJobMode" or not job["spec"].get("rayClusterSpec"):
             status = self._refuse(job, status)
+        elif status.get("jobDeploymentStatus") == "Retrying":
+            status = await self._retry(job, status)
         elif (missed := self._missed(job, status)) is not None:
-            status |= missed
+            status = _counted(job, status | missed)
         else:
-            status = await self._go_on(job, status)
+            status = _counted(job, await self._go_on(job, status))
         status["observedGeneration"] = job["metadata"].get("generation", 1)
         await write_status(self.client, RAY_JOBS, job, status)
         if status.get("jobDeploymentStatus") in ENDED:
@@ -125,7 +141,7 @@ class RayJobController(Controller):
             )
             field = name[0].upper() + name[1:]
             words = f"The RayJob has passed the {name}. StartTime: {began}. {field}: {job['spec'][name]}"
-            ended = {"jobDeploymentStatus": "Failed", "reason": reason, "message": words, "failed": 1}
+            ended = {"jobDeploymentStatus": "Failed", "reason": reason, "message": words}
             return {**ended, "endTime": rfc3339(self.clock.now())}
         return None
 
@@ -143,6 +159,11 @@ class RayJobController(Controller):
         if state == "Suspending":
             return {**status, "jobDeploymentStatus": state}
         return {**kept, "jobDeploymentStatus": state}
+
+    async def _retry(self, job: Object, status: Object) -> Object:
+        if not await self._remove_all(job):
+            return status
+        return {key: value for key, value in status.items() if key in ("failed", "succeeded")}
 
     async def _go_on(self, job: Object, status: Object) -> Object:
         metadata, now = job["metadata"], rfc3339(self.clock.now())
@@ -179,7 +200,6 @@ class RayJobController(Controller):
             if ended is None or ended["status"] != "True":
                 continue
             status |= {"jobDeploymentStatus": deployment, "jobStatus": job_status, "endTime": now}
-            status["succeeded" if kind == "Complete" else "failed"] = 1
             status["message"] = "Job finished successfully." if kind == "Complete" else ended.get("message", "")
             if kind == "Failed":
                 status["reason"] = "AppFailed"

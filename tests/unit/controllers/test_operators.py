@@ -203,6 +203,30 @@ async def test_a_ray_job_may_have_to_run_by_a_certain_time() -> None:
 
 
 @scenario
+async def test_a_ray_job_that_failed_is_tried_again_with_a_new_cluster() -> None:
+    async with world(RayClusterController, RayJobController, JobController) as on:
+        tries = {"submitterConfig": {"backoffLimit": 0}}
+        spec = {"entrypoint": "sleep 5; exit 1", "rayClusterSpec": ray_spec(1), "backoffLimit": 1}
+        on.cluster.put(RAY_JOBS, named("train", spec | tries))
+        await on.advance(1)
+        first = status(on, RAY_JOBS, "train")["rayClusterName"]
+        await on.advance(60)
+        found = status(on, RAY_JOBS, "train")
+        assert (found["jobDeploymentStatus"], found["jobStatus"], found["failed"]) == ("Failed", "FAILED", 2)
+        assert names(on, RAY_CLUSTERS) == [found["rayClusterName"]] != [first]
+
+
+@scenario
+async def test_a_ray_job_that_was_too_late_is_not_tried_again() -> None:
+    async with world(RayClusterController, RayJobController, JobController) as on:
+        spec = {"entrypoint": "sleep 100", "rayClusterSpec": ray_spec(1), "activeDeadlineSeconds": 30}
+        on.cluster.put(RAY_JOBS, named("train", {**spec, "backoffLimit": 3}))
+        await on.advance(60)
+        found = status(on, RAY_JOBS, "train")
+        assert (found["jobDeploymentStatus"], found["failed"]) == ("Failed", 1)
+
+
+@scenario
 async def test_a_ray_job_that_cannot_be_run_says_why() -> None:
     async with world(RayJobController) as on:
         on.cluster.put(RAY_JOBS, named("train", {"submissionMode": "HTTPMode", "rayClusterSpec": ray_spec(1)}))
