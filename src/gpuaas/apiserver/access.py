@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.api.kinds import Object
+from gpuaas.apiserver.admission import Admission
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.requestinfo import RequestInfo
+from gpuaas.apiserver.security import signing_requests
 from gpuaas.apiserver.security.authn import Authenticator
 from gpuaas.apiserver.security.escalation import check_grant
 from gpuaas.apiserver.security.identity import AUTHENTICATED, MASTERS, Asked, User
@@ -25,12 +27,13 @@ class Access:
     def __init__(self, cluster: Cluster, users: Users, key: Callable[[], SigningKey]) -> None:
         self._cluster = cluster
         self._accounts = ServiceAccounts(key, self._lookup, cluster.clock, cluster.ids)
-        self._authenticator = Authenticator(users, self._accounts, client_certificates=True)
+        self._authenticator = Authenticator(users, self._accounts, client_certificates=True, cluster=cluster.name)
         self.rbac = Rbac()
         self._impersonation = Impersonation(self.rbac)
         self._reviews = Reviews(self.rbac, self._authenticator, cluster.clock)
         for plural in PLURALS:
             cluster.admission.register(GROUP, plural, self._check_grant)
+        self._guard_signing_requests(cluster.admission)
 
     def start(self) -> None:
         self.rbac.follow(self._cluster.store)
@@ -86,6 +89,29 @@ class Access:
     def _lookup(self, plural: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         entry = self._cluster.store.get(f"/{plural}/{namespace}/{name}")
         return entry.obj if entry is not None else None
+
+    def _guard_signing_requests(self, admission: Admission) -> None:
+        where = (signing_requests.GROUP, signing_requests.PLURAL)
+        admission.register(*where, self._note_user)
+        admission.register_check(*where, self._check_request)
+        for subresource in ("approval", "status"):
+            admission.register_check(*where, self._check_word, subresource=subresource)
+
+    def _note_user(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None:
+            signing_requests.note_user(op.user, obj)
+
+    def _check_request(self, _op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None:
+            signing_requests.check_request(obj)
+
+    def _check_word(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        if old is None:
+            return
+        if op.subresource == "approval":
+            signing_requests.check_approval(self.rbac, op.user, old)
+        else:
+            signing_requests.check_signature(self.rbac, op.user, obj, old)
 
     def _check_grant(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         check_grant(self.rbac, op.user, op.resource.plural, op.namespace, op.name, obj, old)

@@ -45,7 +45,7 @@ class Admission:
         self._cluster = cluster
         self._policies = Policies(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
-        self.checks: dict[tuple[str, str], list[Plugin]] = {}
+        self.checks: dict[tuple[str, str, str], list[Plugin]] = {}
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
         self.register("", "persistentvolumes", self._volume)
@@ -53,17 +53,18 @@ class Admission:
         self.register("", "nodes", self._node)
         for plural in ("resourceclaims", "resourceclaimtemplates"):
             self.register("resource.k8s.io", plural, self._administrator)
-        self.register_check(
-            "admissionregistration.k8s.io", "validatingadmissionpolicies", self._policies.refuse_unreadable
-        )
+        readable, policies = self._policies.refuse_unreadable, "admissionregistration.k8s.io"
+        self.register_check(policies, "validatingadmissionpolicies", readable)
+        for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
+            self.register_check(policies, plural, self._policies.refuse_unreadable_conditions)
 
     def register(self, group: str, plural: str, plugin: Plugin) -> None:
         """Adds a rule for one resource, after those already there."""
         self.plugins.setdefault((group, plural), []).append(plugin)
 
-    def register_check(self, group: str, plural: str, check: Plugin) -> None:
+    def register_check(self, group: str, plural: str, check: Plugin, *, subresource: str = "") -> None:
         """Adds a rule that sees the object as it would be stored, valid and complete, and may only refuse it."""
-        self.checks.setdefault((group, plural), []).append(check)
+        self.checks.setdefault((group, plural, subresource), []).append(check)
 
     def admit(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None and op.resource.namespaced:
@@ -73,9 +74,8 @@ class Admission:
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         self._policies.judge(op, obj, old)
-        if op.subresource != "status":
-            for check in self.checks.get((op.resource.group, op.resource.plural), ()):
-                check(op, obj, old)
+        for check in self.checks.get((op.resource.group, op.resource.plural, op.subresource), ()):
+            check(op, obj, old)
         if not op.resource.namespaced or op.subresource == "status":
             return
         quotas = list(self._objects("/resourcequotas/", op.namespace))

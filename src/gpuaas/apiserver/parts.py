@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.api.kinds import Object
+from gpuaas.api.kubernetes.rules import certificates
 from gpuaas.api.kubernetes.rules.namespaces import finalizer_errors
 from gpuaas.base.fielderrors import FieldError, forbidden
 
 View = Mapping[str, Any]
-Merge = Callable[[Object, View], Object]
+Merge = Callable[[Object, View, float], Object]  # what was sent, what is there, now
 Check = Callable[[View, View], list[FieldError]]
 
 
-def _finalize(obj: Object, old: View) -> Object:
+def _finalize(obj: Object, old: View, _now: float) -> Object:
     finalizers = (obj.get("spec") or {}).get("finalizers") or []
     spec = {**(old.get("spec") or {}), "finalizers": finalizers}
     if not finalizers:
@@ -24,14 +25,14 @@ def _finalize(obj: Object, old: View) -> Object:
     return {**old, "metadata": obj["metadata"], "spec": spec}
 
 
-def _ephemeral_containers(obj: Object, old: View) -> Object:
+def _ephemeral_containers(obj: Object, old: View, _now: float) -> Object:
     spec = {**old["spec"]}
     if (obj.get("spec") or {}).get("ephemeralContainers"):
         spec["ephemeralContainers"] = obj["spec"]["ephemeralContainers"]
     return {**old, "metadata": _versioned(obj, old), "spec": spec}
 
 
-def _resize(obj: Object, old: View) -> Object:
+def _resize(obj: Object, old: View, _now: float) -> Object:
     wanted = {each["name"]: each for each in (obj.get("spec") or {}).get("containers") or ()}
     containers = [
         {**each, "resources": wanted.get(each["name"], each).get("resources", {})} for each in old["spec"]["containers"]
@@ -39,10 +40,12 @@ def _resize(obj: Object, old: View) -> Object:
     return {**old, "metadata": _versioned(obj, old), "spec": {**old["spec"], "containers": containers}}
 
 
-def _approval(obj: Object, old: View) -> Object:
-    status = {**(old.get("status") or {})}
+def _approval(obj: Object, old: View, now: float) -> Object:
+    status = {**(old.get("status") or {}), "conditions": []}
     if (obj.get("status") or {}).get("conditions"):
-        status["conditions"] = obj["status"]["conditions"]
+        status["conditions"] = certificates.stamped(obj["status"]["conditions"], old, now)
+    if not status["conditions"]:
+        del status["conditions"]
     return {**old, "metadata": _versioned(obj, old), "status": status}
 
 
@@ -67,7 +70,7 @@ def _nothing(_obj: View, _old: View) -> list[FieldError]:
 
 
 PARTS: Mapping[str, tuple[Merge, Check]] = {
-    "approval": (_approval, _nothing),
+    "approval": (_approval, certificates.removal_errors),
     "ephemeralcontainers": (_ephemeral_containers, _only_added),
     "finalize": (_finalize, lambda obj, _old: finalizer_errors(obj, indexed=True)),
     "resize": (_resize, _nothing),

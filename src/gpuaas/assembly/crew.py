@@ -4,6 +4,7 @@ Importing all of it takes as long as the API server needs to be ready, so it is 
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
@@ -37,6 +38,7 @@ async def run_crew(
         LocalDiscovery(parts.cluster),
         root_ca=trust.authority_pem,
         secret_token=parts.access.secret_token,
+        sign_request=partial(trust.sign, parts.cluster.name),
         turn=turn,
     )
     made = all_controllers(deps, configured=parts.configured)

@@ -5,7 +5,7 @@ import socket
 import ssl
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gpuaas.apiserver.security.certs import Authority, serving_names
@@ -27,10 +27,15 @@ class Trust:
         self.authority = Authority(folder, clock.now())
         self.authority_pem = self.authority.certificate.decode()
         self.users = Users(users, clock)
+        self._clock = clock
         self._signing_key = folder / "service-accounts.key"
 
     def signing_key(self) -> SigningKey:
         return SigningKey.at(self._signing_key)
+
+    def sign(self, cluster: str, request: bytes, usages: Sequence[str], seconds: float) -> bytes:
+        """A client certificate for whoever has the key of the request, good in that cluster."""
+        return self.authority.sign(request, usages, seconds, cluster, self._clock.now())
 
     def serving_context(self, host: str, names: tuple[str, ...]) -> ssl.SSLContext:
         """TLS for the server. A client may show a certificate of our CA; it need not."""

@@ -36,4 +36,7 @@ RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", False, 
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", True, "Lease")
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", True, "EndpointSlice")
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", True, "PodDisruptionBudget")
+SIGNING_REQUESTS: Final = Resource(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", False, "CertificateSigningRequest"
+)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")

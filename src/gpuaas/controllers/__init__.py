@@ -7,6 +7,7 @@ are those kube-controller-manager knows its own by.
 from collections.abc import Container
 
 from gpuaas.admission.configuration import Configured
+from gpuaas.controllers.certificates import CertificateSigningController
 from gpuaas.controllers.claim_protection import ClaimProtectionController
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
 from gpuaas.controllers.cron_jobs import CronJobController
@@ -56,6 +57,7 @@ HOUSEKEEPING: tuple[type[Controller], ...] = (
     DefaultServiceAccountController,
     ServiceAccountTokenController,
     RootCaController,
+    CertificateSigningController,
     ClusterRoleAggregationController,
     GarbageCollector,
     ClaimProtectionController,

@@ -42,6 +42,8 @@ class Deps:
     root_ca: str = ""  # PEM; published to every namespace as ConfigMap kube-root-ca.crt
     # (account, secret) -> the token such a secret holds; without it they stay empty
     secret_token: Callable[[Object, Object], str] | None = None
+    # (request in PEM, usages, seconds) -> a client certificate in PEM; without it nobody's request is signed
+    sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None
     turn: Callable[[], Awaitable[None]] | None = None  # waits until work may be done beside the server's requests
 
     @classmethod
@@ -53,12 +55,14 @@ class Deps:
         *,
         root_ca: str = "",
         secret_token: Callable[[Object, Object], str] | None = None,
+        sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None,
         turn: Callable[[], Awaitable[None]] | None = None,
     ) -> "Deps":
         """The usual wiring over one client."""
         informers = Informers(client, clock)
         writer = ReadYourWrites(client, informers)
-        return cls(writer, informers, clock, EventSink(client, clock, turn), discovery, root_ca, secret_token, turn)
+        events = EventSink(client, clock, turn)
+        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, turn)
 
     def under(self, field_manager: str) -> "Deps":
         """The same for controllers that write under a name of their own."""

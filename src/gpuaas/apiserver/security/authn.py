@@ -6,7 +6,7 @@ The names other modules need for a request (`User`, `Attributes`) are at home in
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
-from gpuaas.apiserver.security.certs import subject_of
+from gpuaas.apiserver.security.certs import cluster_of, subject_of
 from gpuaas.apiserver.security.identity import CREDENTIAL_ID, Attributes, User, authenticated
 from gpuaas.apiserver.security.serviceaccounts import InvalidToken, ServiceAccounts, Verified
 from gpuaas.apiserver.security.tokens import Users
@@ -19,16 +19,20 @@ _INVALID = "invalid bearer token"
 
 
 class Authenticator:
-    def __init__(self, users: Users, accounts: ServiceAccounts, *, client_certificates: bool) -> None:
-        """`client_certificates`: TLS asks for them and has verified what it hands over."""
+    def __init__(
+        self, users: Users, accounts: ServiceAccounts, *, client_certificates: bool, cluster: str = ""
+    ) -> None:
+        """`client_certificates`: TLS asks for them and has verified what it hands over. Those that another cluster
+        than `cluster` has signed mean nothing here, though one authority stands behind both."""
         self._users = users
         self._accounts = accounts
         self._client_certificates = client_certificates
+        self._cluster = cluster
 
     def authenticate(self, headers: Mapping[bytes, bytes], peer_certificate: PeerCertificate) -> User | None:
         """The user, or None: 401. Header names are in lower case."""
         if self._client_certificates:
-            user = _from_certificate(peer_certificate())
+            user = _from_certificate(peer_certificate(), self._cluster)
             if user is not None:
                 return user
         token = bearer_token(headers.get(b"authorization"))
@@ -65,8 +69,8 @@ def bearer_token(header: bytes | None) -> str:
     return rest.partition(b" ")[0].decode("latin-1") if scheme.lower() == b"bearer" else ""
 
 
-def _from_certificate(certificate: bytes | None) -> User | None:
-    if certificate is None:
+def _from_certificate(certificate: bytes | None, cluster: str) -> User | None:
+    if certificate is None or cluster_of(certificate) not in ("", cluster):
         return None
     name, groups = subject_of(certificate)
     if not name:

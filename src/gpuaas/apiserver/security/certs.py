@@ -22,11 +22,13 @@ from gpuaas.base.names import is_dns1123_subdomain
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 _DAY = 86_400.0
 _AUTHORITY_DAYS = 3650
 _SERVING_DAYS = 365
 _RENEW_BEFORE = 30 * _DAY
+_CLUSTER = "2.25.219845031337912440812373302941823174417"  # our own mark: which cluster signed it
 _BACKDATED = timedelta(minutes=5)  # clocks of clients are not exactly ours
 
 SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
@@ -77,6 +79,25 @@ class Authority:
         """A client certificate: the server takes its common name as the user and its organizations as groups."""
         return self._issue(name, groups, (), days, server=False)
 
+    def sign(self, request: bytes, usages: Sequence[str], seconds: float, cluster: str, now: float) -> bytes:
+        """The certificate (PEM) somebody asked for with a key of their own; good in one cluster."""
+        from cryptography import x509
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        asked = _request(request)
+        authority = x509.load_pem_x509_certificate(self.certificate)
+        authority_key = load_key(self._key_file.read_bytes())
+        builder = _builder(asked.subject, authority.subject, asked.public_key(), now, seconds / _DAY)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        kinds = {name.replace(" ", "_"): True for name in usages if name in ("digital signature", "key encipherment")}
+        if kinds:
+            builder = builder.add_extension(_key_usage(**kinds), critical=True)
+        if "client auth" in usages:
+            extended = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+            builder = builder.add_extension(extended, critical=False)
+        marked = x509.UnrecognizedExtension(x509.ObjectIdentifier(_CLUSTER), _text(cluster))
+        return _sign(builder.add_extension(marked, critical=False), authority_key)
+
     def _serves(self, wanted: Sequence[str], certificate: Path, key: Path) -> bool:
         """Whether what is there is for these names, not near its end, and untouched since it was made."""
         try:
@@ -97,7 +118,7 @@ class Authority:
 
         key = make_key()
         name = x509.Name([_attribute("COMMON_NAME", "gpuaas-ca")])
-        builder = _builder(name, name, key, self._now, _AUTHORITY_DAYS)
+        builder = _builder(name, name, key.public_key(), self._now, _AUTHORITY_DAYS)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(key_cert_sign=True, crl_sign=True), critical=True)
         write_private(self._key_file, key_pem(key))
@@ -116,7 +137,7 @@ class Authority:
             [_attribute("ORGANIZATION_NAME", one) for one in organizations] + [_attribute("COMMON_NAME", common_name)]
         )
         usage = ExtendedKeyUsageOID.SERVER_AUTH if server else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = _builder(subject, authority.subject, key, self._now, days)
+        builder = _builder(subject, authority.subject, key.public_key(), self._now, days)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(digital_signature=True), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -149,6 +170,39 @@ def serving_names(hostname: str, extra: Iterable[str] = ()) -> list[str]:
     return ["127.0.0.1", "::1", "localhost", *own, *SERVICE_NAMES, *extra]
 
 
+def requested_groups(request: bytes) -> list[str]:
+    """The organizations a certificate request (PEM) names; ValueError for what is none, or is not its key's."""
+    from cryptography.x509.oid import NameOID
+
+    subject = _request(request).subject
+    return [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+
+
+def _request(pem: bytes) -> "x509.CertificateSigningRequest":
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        request = x509.load_pem_x509_csr(pem)
+        sound = request.is_signature_valid
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from error
+    if not sound:
+        raise ValueError("the request is not signed with the key it is for")
+    return request
+
+
+@lru_cache(maxsize=256)
+def cluster_of(certificate: bytes) -> str:
+    """The cluster that signed a client certificate (DER); "" where it was given for all of them."""
+    from cryptography import x509
+
+    for extension in x509.load_der_x509_certificate(certificate).extensions:
+        if extension.oid.dotted_string == _CLUSTER and isinstance(extension.value, x509.UnrecognizedExtension):
+            return extension.value.value[2:].decode()
+    return ""
+
+
 @lru_cache(maxsize=256)
 def subject_of(certificate: bytes) -> tuple[str, tuple[str, ...]]:
     """Common name and organizations of a client certificate (DER) that TLS has verified."""
@@ -162,7 +216,7 @@ def subject_of(certificate: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def _builder(
-    subject: "x509.Name", issuer: "x509.Name", key: "EllipticCurvePrivateKey", now: float, days: float
+    subject: "x509.Name", issuer: "x509.Name", key: "CertificatePublicKeyTypes", now: float, days: float
 ) -> "x509.CertificateBuilder":
     from cryptography import x509
 
@@ -171,11 +225,11 @@ def _builder(
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(start - _BACKDATED)
         .not_valid_after(start + timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 
@@ -184,6 +238,11 @@ def _sign(builder: "x509.CertificateBuilder", key: "EllipticCurvePrivateKey") ->
     from cryptography.hazmat.primitives.serialization import Encoding
 
     return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+def _text(short: str) -> bytes:
+    """A UTF8String of ASN.1, of fewer than 128 bytes."""
+    return bytes((12, len(short.encode()))) + short.encode()
 
 
 def _key_usage(**used: bool) -> "x509.KeyUsage":

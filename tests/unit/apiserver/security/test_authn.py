@@ -87,3 +87,12 @@ def test_a_token_review_says_who_or_why_not(door: Door) -> None:
 )
 def test_the_token_of_a_header(header: bytes | None, token: str) -> None:
     assert bearer_token(header) == token
+
+
+def test_a_certificate_that_another_cluster_signed_is_nobody(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuaas.apiserver.security.authn.cluster_of", lambda _certificate: "east")
+    monkeypatch.setattr("gpuaas.apiserver.security.authn.subject_of", lambda _certificate: ("ann", ()))
+    for cluster, name in (("east", "ann"), ("west", None)):
+        authenticator = Authenticator(door.users, door.world.accounts, client_certificates=True, cluster=cluster)
+        user = authenticator.authenticate({}, lambda: b"certificate")
+        assert (user and user.name) == name

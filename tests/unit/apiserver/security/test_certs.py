@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuaas.apiserver.security.certs import Authority, check_name, serving_names, subject_of
-from gpuaas.apiserver.security.keys import SigningKey
+from gpuaas.apiserver.security.certs import Authority, check_name, cluster_of, serving_names, subject_of
+from gpuaas.apiserver.security.keys import SigningKey, key_pem, make_key
 from gpuaas.base.clock import SystemClock
 
 NOW = SystemClock().now()
@@ -61,6 +61,25 @@ def test_a_client_certificate_carries_a_user_and_groups(tmp_path: Path) -> None:
     seen = handshake(authority, "localhost", files)
     assert seen is not None
     assert subject_of(seen) == ("alice", ("team-a", "team-b"))
+
+
+def test_a_request_is_signed_for_one_cluster(tmp_path: Path) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import NameOID
+
+    authority, key = Authority(tmp_path / "ca", NOW), make_key()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ann")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    made = authority.sign(request.public_bytes(Encoding.PEM), ["client auth"], 600, "east", NOW)
+    files = tmp_path / "c.crt", tmp_path / "c.key"
+    files[0].write_bytes(made)
+    files[1].write_bytes(key_pem(key))
+    seen = handshake(authority, "localhost", files)
+    assert seen is not None
+    assert (subject_of(seen), cluster_of(seen)) == (("ann", ()), "east")
+    assert x509.load_der_x509_certificate(seen).not_valid_after_utc.timestamp() == int(NOW) + 600
 
 
 def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 from gpuaas.api.kinds import Behaviour
 from gpuaas.api.kubernetes.rules import (
     access,
+    certificates,
     claims,
     classes,
     config,
@@ -64,7 +65,7 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("autoscaling", "HorizontalPodAutoscaler"): scaling.HorizontalPodAutoscaler(),
     ("batch", "CronJob"): jobs.CronJob(),
     ("batch", "Job"): jobs.Job(),
-    ("certificates.k8s.io", "CertificateSigningRequest"): others.CertificateSigningRequest(),
+    ("certificates.k8s.io", "CertificateSigningRequest"): certificates.CertificateSigningRequest(),
     ("coordination.k8s.io", "Lease"): duties.Lease(),
     ("discovery.k8s.io", "EndpointSlice"): traffic.EndpointSlice(),
     ("events.k8s.io", "Event"): events.NewEvent(),

@@ -1,9 +1,6 @@
 """Kinds that are stored with their defaults and few rules more."""
 
-from collections.abc import Mapping
-
 from gpuaas.api.kinds import Behaviour, Object
-from gpuaas.api.metadata import View
 from gpuaas.base.names import is_path_segment
 
 
@@ -71,10 +68,3 @@ class PriorityLevelConfiguration(Behaviour):
         if queuing is not None:
             for field, value in (("handSize", 8), ("queues", 64), ("queueLengthLimit", 50)):
                 queuing[field] = queuing.get(field) or value
-
-
-class CertificateSigningRequest(Plain):
-    field_selectors = ("spec.signerName",)
-
-    def fields(self, obj: View) -> Mapping[str, str]:
-        return {"spec.signerName": (obj.get("spec") or {}).get("signerName", "")}
