@@ -115,6 +115,7 @@ class Resource:
         "plural",
         "prefix",
         "raw_prefix",
+        "since",
         "stamp",
         "versions",
     )
@@ -144,6 +145,7 @@ class Resource:
         self.raw_prefix = f'{{"kind":"{kept.kind}","apiVersion":"{kept.api_version}",'.encode()
         self.custom = custom
         self.stamp = stamp  # of the definition it was made from: another one, another shape
+        self.since = 0  # objects not written after this revision may lack what the definition says by now
         self._convert = convert
 
     @property
@@ -170,6 +172,10 @@ class Resource:
     def kept(self, obj: Object, version: Version) -> Object:
         """As it will be read again: without what the version it is kept in does not know, with what that defaults."""
         return obj if version is self.hub or not self.relabels else self.hub.read(obj)[0]
+
+    def now(self, obj: Object) -> Object:
+        """An object as its definition wants it now, whenever it was written."""
+        return self.hub.read(obj)[0]
 
     def to_hub(self, obj: Object, version: Version) -> Object:
         if version is self.hub:

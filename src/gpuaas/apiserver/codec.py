@@ -37,6 +37,7 @@ _PEOPLE: Final = (b"curl", b"Wget", b"Mozilla/5.0")
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 # The forms an answer can be asked in, as (form, group, version).
 Forms = frozenset[tuple[str, str, str]]
+NO_FORMS: Final[Forms] = frozenset()
 OBJECT_FORMS: Final[Forms] = frozenset(
     (form, "meta.k8s.io", version)
     for form in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")

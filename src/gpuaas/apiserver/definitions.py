@@ -205,6 +205,8 @@ class Definitions:
             ours.convert if ours is not None else None,
             digest,
         )
+        if resource is not None and ours is None and definition["metadata"].get("generation", 1) > 1:
+            resource.since = int(definition["metadata"]["resourceVersion"])
         before = self._cluster.catalogue.resource(spec["group"], spec["names"]["plural"])
         self._digests[name] = digest
         if resource is None:

@@ -13,7 +13,7 @@ from gpuaas.apiserver.catalogue import Version
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import Forbidden, Invalid
 from gpuaas.base.selectors import from_label_selector
-from gpuaas.machinery.schema.policies import Denial, Policy, compile_policy
+from gpuaas.machinery.schema.policies import Denial, Policy, compile_policy, condition_errors
 from gpuaas.store import Entry
 
 if TYPE_CHECKING:
@@ -71,6 +71,15 @@ class Policies:
         if op.subresource or (old is not None and old.get("spec") == obj.get("spec")):
             return
         problems = compile_policy(obj.get("spec") or {}).problems
+        if problems:
+            raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), problems)
+
+    def refuse_unreadable_conditions(self, op: Operation, obj: dict[str, Any], old: View | None) -> None:
+        """The same for webhooks, whose conditions are expressions too."""
+        if old is not None and old.get("webhooks") == obj.get("webhooks"):
+            return
+        hooks = enumerate(obj.get("webhooks") or ())
+        problems = [error for index, hook in hooks for error in condition_errors(hook, f"webhooks[{index}]")]
         if problems:
             raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), problems)
 

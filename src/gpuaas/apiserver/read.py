@@ -21,16 +21,21 @@ _WORTH_KEEPING = 64 * 1024
 
 
 def get(op: Operation) -> Outcome:
-    entry = _entry(op)
-    return Outcome(entry.obj, entry.raw)
+    return _outcome(op, _entry(op))
 
 
 def get_body(op: Operation, wanted: Wanted) -> bytes:
     """The object as the client wants it; as it is stored, it need not even be decoded."""
     entry = _entry(op)
-    if wanted is PLAIN and op.version is op.resource.hub and not op.pretty:
+    if wanted is PLAIN and op.version is op.resource.hub and not op.pretty and entry.revision > op.resource.since:
         return entry.raw
-    return outcome_body(op, Outcome(entry.obj, entry.raw), wanted)
+    return outcome_body(op, _outcome(op, entry), wanted)
+
+
+def _outcome(op: Operation, entry: Entry) -> Outcome:
+    if entry.revision > op.resource.since:
+        return Outcome(entry.obj, entry.raw)
+    return Outcome(op.resource.now(entry.obj))
 
 
 def _entry(op: Operation) -> Entry:
@@ -69,7 +74,7 @@ def list_body(op: Operation, wanted: Wanted) -> bytes:
     plain = not wanted.form and wanted.media == "json" and op.version is op.resource.hub and not op.pretty
     simple = plain and not op.query.keys() - {"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "timeout"}
     simple = simple and op.query.get("resourceVersion", "") in ("", "0") and not op.name
-    cache_key = (op.resource.range(op.namespace), op.kind.version)
+    cache_key = (op.resource.range(op.namespace), f"{op.kind.version}/{op.resource.since}")
     if simple:
         body = op.cluster.lists.find(cache_key, store.changed(cache_key[0]))
         if body is not None:
@@ -82,7 +87,7 @@ def list_body(op: Operation, wanted: Wanted) -> bytes:
         return body
     return encode_as(
         wanted,
-        shaped_list(op, [entry.obj for entry in entries], metadata, wanted),
+        shaped_list(op, [_outcome(op, entry).obj for entry in entries], metadata, wanted),
         pretty=op.pretty,
     )
 
@@ -206,13 +211,17 @@ def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -
         encode(_list_metadata(op, metadata)),
     )
     if op.resource.custom:
-        items = b",".join([entry.raw for entry in entries])
+        items = b",".join([_raw(op, entry) for entry in entries])
     elif entries:
         skip = len(op.resource.raw_prefix)
         items = b"{" + b",{".join([entry.raw[skip:] for entry in entries])
     else:
         items = b""
     return b"".join((head, items, b"]}"))
+
+
+def _raw(op: Operation, entry: Entry) -> bytes:
+    return entry.raw if entry.revision > op.resource.since else encode(op.resource.now(entry.obj))
 
 
 def shaped_list(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpuaas.api.kinds import Behaviour
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import BadRequest
 from gpuaas.base.selectors import FieldTerm, LabelSelector, parse_fields, parse_labels
@@ -32,7 +33,7 @@ def _named(op: Operation) -> tuple[FieldTerm, ...]:
 def _matcher(op: Operation, labels: LabelSelector | None, fields: tuple[FieldTerm, ...]) -> Predicate | None:
     if not labels and not fields:
         return None
-    values = op.hub.behaviour.fields
+    values = _behaviour(op).fields
 
     def matches(obj: Mapping[str, Any]) -> bool:
         meta = obj["metadata"]
@@ -73,9 +74,14 @@ def _fields(op: Operation) -> tuple[FieldTerm, ...]:
     except ValueError as error:
         raise BadRequest(str(error)) from None
     for term in terms:
-        if term.path not in ("metadata.name", "metadata.namespace", *op.hub.behaviour.field_selectors):
+        if term.path not in ("metadata.name", "metadata.namespace", *_behaviour(op).field_selectors):
             raise BadRequest(_unknown(op, term.path))
     return terms
+
+
+def _behaviour(op: Operation) -> Behaviour:
+    """A user's kind says of each of its versions what can be selected by there."""
+    return op.kind.behaviour if op.resource.relabels else op.hub.behaviour
 
 
 def _unknown(op: Operation, path: str) -> str:

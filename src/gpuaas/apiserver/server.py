@@ -13,7 +13,17 @@ from gpuaas.apiserver import delete, nonresource, read, subresources, watch, wri
 from gpuaas.apiserver.access import Access
 from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
-from gpuaas.apiserver.codec import PLAIN, YAML, Wanted, content_type, encode_as, for_people, negotiate
+from gpuaas.apiserver.codec import (
+    NO_FORMS,
+    OBJECT_FORMS,
+    PLAIN,
+    YAML,
+    Wanted,
+    content_type,
+    encode_as,
+    for_people,
+    negotiate,
+)
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.http import JSON, Answer, Request, Response
@@ -171,7 +181,7 @@ class Server:
                 raise MethodNotAllowed
         elif op.verb not in kind.verbs or (op.verb != "watch" and bool(op.name) is (op.verb in _NAMELESS)):
             raise MethodNotAllowed
-        wanted = negotiate(request.header(b"accept"))
+        wanted = negotiate(request.header(b"accept"), NO_FORMS if kind.virtual else OBJECT_FORMS)
         match op.verb:
             case "get":
                 return self._body(request, read.get_body(op, wanted), wanted, op)

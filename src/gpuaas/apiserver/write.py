@@ -37,7 +37,7 @@ from gpuaas.machinery import ssa
 from gpuaas.machinery.jsonpatch import apply_json_patch
 from gpuaas.machinery.mergepatch import apply_merge_patch
 from gpuaas.machinery.patchwords import patched_text, restoring_problem
-from gpuaas.machinery.schema.strict import strict_messages
+from gpuaas.machinery.schema.strict import strict_messages, strict_messages_in_order
 from gpuaas.machinery.ssa.gotext import verb_v
 from gpuaas.machinery.strategic import apply_strategic_patch
 from gpuaas.store import Entry
@@ -208,8 +208,10 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
 
 def _complain_of_repeats(op: Operation, config: Any) -> None:
     """An apply is read as YAML, so what came twice is told in YAML's words."""
-    if op.field_validation == "Ignore" or not op.body or not repeated_fields(op.body, config):
+    if op.field_validation == "Ignore" or not op.body:
         return
+    if op.body.lstrip().startswith(b"{") and not repeated_fields(op.body, config):
+        return  # it is JSON, of which that is known quickly
     repeats = repeated_keys(op.body)
     if repeats and op.field_validation == "Strict":
         lines = "\n  ".join(("yaml: unmarshal errors:", *repeats))
@@ -285,7 +287,11 @@ def _decode(op: Operation, sent: Object) -> Object:
             repeats = ["\n  ".join(("yaml: unmarshal errors:", *repeats))]
         op.complain([*repeats, *strict_messages((), paths)])
     else:
-        op.complain(strict_messages(repeated_fields(op.body, sent), paths))
+        repeats = repeated_fields(op.body, sent)
+        if repeats and paths and not op.resource.custom:
+            op.complain(strict_messages_in_order(op.body, repeats, paths))
+        else:
+            op.complain(strict_messages(repeats, paths))
     return obj
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from gpuaas.base.clock import rfc3339, rfc3339_micro
+from gpuaas.machinery.schema.decode import normalize
 from gpuaas.machinery.schema.model import Schema
 
 MAGIC: Final = b"k8s\x00"
@@ -121,14 +122,19 @@ class ProtobufReader:
         listed: list[Any] = []
         for number, value in _fields(data):
             if number == (2 if is_bool else 1):
-                return self._message(self._named(name), _bytes(value), depth + 1)
+                return self._nested(name, value, depth)
             if is_bool:
                 allowed = bool(_signed(value))
             elif short.endswith("OrStringArray"):
                 listed.append(_text(value))
             else:
-                listed.append(self._message(self._named(name), _bytes(value), depth + 1))
+                listed.append(self._nested(name, value, depth))
         return allowed if is_bool else listed
+
+    def _nested(self, name: str, value: Any, depth: int) -> dict[str, Any]:
+        """A schema where anything may stand: nobody after us knows its type and drops what it says by default."""
+        schema = self._named(name)
+        return normalize(schema, self._message(schema, _bytes(value), depth + 1)).obj
 
     def _plan(self, schema: Schema) -> dict[int, Any]:
         plan = self._plans.get(schema.name)

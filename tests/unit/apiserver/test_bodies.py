@@ -70,6 +70,31 @@ def test_a_key_that_came_twice_is_told(api: Api, level: str | None, status: int,
     assert (answer.status, answer.warnings) == (status, warnings)
 
 
+def test_unknown_and_double_fields_are_told_in_the_order_of_the_text(api: Api) -> None:
+    start = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"order"},'
+    for text, words in (
+        ('"new":1,"data":{"a":"1","a":"2"}}', 'unknown field "new", duplicate field "data.a"'),
+        ('"data":{"a":"1","a":"2"},"new":1}', 'duplicate field "data.a", unknown field "new"'),
+    ):
+        answer = api.send("POST", MAPS, start + text, fieldValidation="Strict")
+        assert answer.message.endswith(f"strict decoding error: {words}")
+
+
+def test_a_key_that_came_twice_in_an_applied_yaml_is_told_with_its_line(api: Api) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: lines}\ndata:\n  a: '1'\n  a: '2'\n"
+    answer = api.send("PATCH", f"{MAPS}/lines", text, APPLY, fieldManager="m", fieldValidation="Strict")
+    assert answer.status == 400
+    assert 'line 6: key "a" already set in map' in answer.message
+
+
+def test_a_review_is_no_table(api: Api) -> None:
+    body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert api.send("POST", path, body, headers={"accept": table}).status == 406
+    assert api.send("POST", path, body, headers={"accept": f"{table},application/json"}).status == 201
+
+
 def test_a_refused_write_still_warns(api: Api) -> None:
     api.send("POST", MAPS, {**config_map("fixed", a="1"), "immutable": True})
     answer = api.send("PATCH", f"{MAPS}/fixed", '{"data":{"a":"1","a":"2"}}', MERGE)

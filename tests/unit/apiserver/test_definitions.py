@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from gpuaas.api.custom import bundled
+from gpuaas.api.kubernetes.wire import wire_numbers
 from gpuaas.apiserver import definitions
 from gpuaas.assembly import clusters
+from gpuaas.machinery.protobuf import ProtobufReader
 
 from .conftest import JSON_PATCH, MERGE, Api
 
@@ -366,3 +368,51 @@ def test_a_missing_name_hides_nothing_else(api: Api) -> None:
     refused = api.send("POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"labels": {"a": "b c"}}})
     assert "metadata.name: Required value: name or generateName is required" in refused.message
     assert 'metadata.labels: Invalid value: "b c"' in refused.message
+
+
+def test_what_is_stored_gets_the_defaults_its_definition_learns_later(api: Api) -> None:
+    def schema(**a: Any) -> dict[str, Any]:
+        spec = {"type": "object", "properties": {"a": {"type": "string", **a}, "b": {"type": "string"}}}
+        return {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+
+    made = definition("laters", version(schema=schema()))
+    assert api.send("POST", DEFINITIONS, made).status == 201
+    settled(api, lambda: api.send("GET", things("laters")).status == 200)
+    old = api.send("POST", things("laters"), {"metadata": {"name": "one"}, "spec": {"b": "x"}}).body
+    change = {"spec": {"versions": [version(schema=schema(default="A"))]}}
+    assert api.send("PATCH", f"{DEFINITIONS}/{made['metadata']['name']}", change, MERGE).status == 200
+    settled(api, lambda: "a" in api.send("GET", f"{things('laters')}/one").body["spec"])
+    one = api.send("GET", f"{things('laters')}/one").body
+    assert one["spec"] == {"b": "x", "a": "A"}
+    assert one["metadata"]["resourceVersion"] == old["metadata"]["resourceVersion"], "nothing was written"
+    assert api.send("GET", things("laters")).body["items"][0]["spec"]["a"] == "A"
+
+
+def test_each_version_says_what_can_be_selected_by(api: Api) -> None:
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"host": {"type": "string"}}}}
+    first = version("v1", schema=schema)
+    second = version("v2", storage=False, schema=schema, selectableFields=[{"jsonPath": ".host"}])
+    assert api.send("POST", DEFINITIONS, definition("ports", first, second)).status == 201
+    settled(api, lambda: api.send("GET", things("ports")).status == 200)
+    assert api.send("POST", things("ports"), {"metadata": {"name": "one"}, "host": "h"}).status == 201
+    assert len(api.send("GET", things("ports", "v2"), fieldSelector="host=h").body["items"]) == 1
+    assert api.send("GET", things("ports", "v2"), fieldSelector="host=x").body["items"] == []
+    assert api.send("GET", things("ports"), fieldSelector="host=h").status == 400
+
+
+def test_schemas_in_protobuf_say_no_more_than_they_would_in_json(api: Api) -> None:
+    """Go writes every plain field of a message, and a list's items are a message of their own."""
+    name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+    numbers = wire_numbers(name)
+
+    def tag(number: int, wire: int) -> bytes:
+        whole = number << 3 | wire
+        return bytes([whole]) if whole < 128 else bytes([whole & 127 | 128, whole >> 7])
+
+    def held(number: int, value: bytes) -> bytes:
+        return tag(number, 2) + bytes([len(value)]) + value
+
+    (id_,), (type_,), (unique,), (items,) = (numbers[key] for key in ("id", "type", "uniqueItems", "items"))
+    item = held(id_, b"") + held(type_, b"string") + tag(unique, 0) + b"\0"
+    reader = ProtobufReader(api.parts.cluster.schemas.named, wire_numbers)
+    assert reader.read(name, held(items, held(1, item)))["items"] == {"type": "string"}

@@ -209,3 +209,27 @@ def test_a_policy_that_cannot_be_read_is_refused(api: Api, spec: dict[str, Any],
     answer = api.send("POST", POLICIES, body)
     assert answer.status == 422
     assert words in answer.message
+
+
+@pytest.mark.parametrize(
+    ("expression", "status"),
+    [
+        ("object.x == 1", 201),
+        ("... [] bad", 422),
+        ("object.x", 422),
+        ("authorizer.path('/x').check('get').allowed()", 201),
+    ],
+)
+def test_the_conditions_of_a_webhook_must_be_readable(api: Api, expression: str, status: int) -> None:
+    hook = {
+        "name": "a.example.com",
+        "clientConfig": {"url": "https://example.com"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "matchConditions": [{"name": "c", "expression": expression}],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    answer = api.send("POST", path, {"metadata": {"name": "w"}, "webhooks": [hook]}, dryRun="All")
+    assert answer.status == status
+    if status == 422:
+        assert "webhooks[0].matchConditions[0].expression: Invalid value" in answer.message

@@ -169,9 +169,15 @@ def compile_policy(spec: Mapping[str, Any]) -> Policy:
     return _Compiler(spec).policy()
 
 
+def condition_errors(owner: Mapping[str, Any], path: str) -> list[FieldError]:
+    """What does not compile of the conditions of a webhook. Those that ask the authorizer are taken as they are."""
+    found = _Compiler(owner, path).policy().problems
+    return [error for error in found if "authorizer" not in error.body]
+
+
 class _Compiler:
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        self._spec = spec
+    def __init__(self, spec: Mapping[str, Any], path: str = "spec") -> None:
+        self._spec, self._path = spec, path
         self._problems: list[FieldError] = []
         self._types = dict(_PLAIN) | ({"params": DYN} if spec.get("paramKind") is not None else {})
 
@@ -203,7 +209,7 @@ class _Compiler:
 
     def _each(self, key: str) -> Iterator[tuple[Mapping[str, Any], str]]:
         for index, said in enumerate(self._spec.get(key) or ()):
-            yield said, child("spec", key, index)
+            yield said, child(self._path, key, index)
 
     def _part(self, said: Mapping[str, Any], at: str, key: str, *types: str) -> Expression | None:
         text = str(said.get(key) or "")
