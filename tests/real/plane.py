@@ -43,6 +43,7 @@ CONTROLLERS = (
     "root-ca-certificate-publisher-controller",
     "clusterrole-aggregation-controller",
     "resourcequota-controller",
+    "certificatesigningrequest-signing-controller",
     "persistentvolumeclaim-protection-controller",
     "legacy-serviceaccount-token-cleaner-controller",
     "deployment-controller",
@@ -192,6 +193,8 @@ class RealControlPlane:
             secure_port=free_port(),
             service_account_private_key_file=service_account_key,
             root_ca_file=self.authority.file,
+            cluster_signing_cert_file=self.authority.file,
+            cluster_signing_key_file=self.authority.file.with_suffix(".key"),
             # No kubelet says that a node of a test is well, and nobody shall call it lost meanwhile.
             node_monitor_grace_period="1h",
             node_startup_grace_period="1h",

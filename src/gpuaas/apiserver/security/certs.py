@@ -88,13 +88,13 @@ class Authority:
         authority = x509.load_pem_x509_certificate(self.certificate)
         authority_key = load_key(self._key_file.read_bytes())
         builder = _builder(asked.subject, authority.subject, asked.public_key(), now, seconds / _DAY)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         kinds = {name.replace(" ", "_"): True for name in usages if name in ("digital signature", "key encipherment")}
         if kinds:
             builder = builder.add_extension(_key_usage(**kinds), critical=True)
         if "client auth" in usages:
             extended = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
             builder = builder.add_extension(extended, critical=False)
+        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         marked = x509.UnrecognizedExtension(x509.ObjectIdentifier(_CLUSTER), _text(cluster))
         return _sign(builder.add_extension(marked, critical=False), authority_key)
 
