@@ -79,7 +79,10 @@ def test_a_request_is_signed_for_one_cluster(tmp_path: Path) -> None:
     seen = handshake(authority, "localhost", files)
     assert seen is not None
     assert (subject_of(seen), cluster_of(seen)) == (("ann", ()), "east")
-    assert x509.load_der_x509_certificate(seen).not_valid_after_utc.timestamp() == int(NOW) + 600
+    read = x509.load_der_x509_certificate(seen)
+    assert read.not_valid_after_utc.timestamp() == int(NOW) + 600
+    numbers = [int(number) for one in read.extensions for number in one.oid.dotted_string.split(".")]
+    assert max(numbers) < 2**31, "kubectl reads no more"
 
 
 def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
