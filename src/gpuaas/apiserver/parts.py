@@ -46,7 +46,7 @@ def _approval(obj: Object, old: View, now: float) -> Object:
         status["conditions"] = certificates.stamped(obj["status"]["conditions"], old, now)
     if not status["conditions"]:
         del status["conditions"]
-    return {**old, "metadata": _versioned(obj, old), "status": status}
+    return {**old, "metadata": obj["metadata"], "status": status}
 
 
 def _versioned(obj: Object, old: View) -> Object:

@@ -80,8 +80,9 @@ def _fields(op: Operation) -> tuple[FieldTerm, ...]:
 
 
 def _behaviour(op: Operation) -> Behaviour:
-    """A user's kind says of each of its versions what can be selected by there."""
-    return op.kind.behaviour if op.resource.relabels else op.hub.behaviour
+    """A user's kind says of each of its versions what can be selected by there; events are kept as another group's."""
+    own = op.resource.relabels or op.kind.group != op.hub.group
+    return op.kind.behaviour if own else op.hub.behaviour
 
 
 def _unknown(op: Operation, path: str) -> str:

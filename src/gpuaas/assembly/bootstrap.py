@@ -7,6 +7,7 @@ extends is brought up to date unless it is marked otherwise, as Kubernetes does.
 import asyncio
 from collections.abc import Mapping
 
+from gpuaas.api.kubernetes.admission import SERVICE_NETWORK
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.security.bootstrap import objects, reconciled
@@ -25,6 +26,7 @@ _PLACES: Mapping[str, Resource] = {
     "Role": Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role"),
     "RoleBinding": Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding"),
     "PriorityClass": Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass"),
+    "ServiceCIDR": Resource("networking.k8s.io", "v1", "servicecidrs", False, "ServiceCIDR"),
     "Service": Resource("", "v1", "services", True, "Service"),
 }
 
@@ -35,7 +37,7 @@ async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) 
     await asyncio.gather(*(client.create(NAMESPACES, _namespace(name)) for name in missing))
     accounts = [name for name in missing if cluster.store.get(f"/serviceaccounts/{name}/default") is None]
     await asyncio.gather(*(client.create(SERVICE_ACCOUNTS, _account(), name) for name in accounts))
-    first = [*(role for _, role in objects()), *_priority_classes(), _service()]
+    first = [*(role for _, role in objects()), *_priority_classes(), _service_range(), _service()]
     await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first))
     definitions.install()
 
@@ -77,6 +79,15 @@ def _priority_classes() -> list[Object]:
             ("system-node-critical", 2_000_001_000, "For pods a node cannot do without"),
         )
     ]
+
+
+def _service_range() -> Object:
+    return {
+        "kind": "ServiceCIDR",
+        "apiVersion": "networking.k8s.io/v1",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [str(SERVICE_NETWORK)]},
+    }
 
 
 def _service() -> Object:

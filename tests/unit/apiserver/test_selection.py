@@ -153,3 +153,27 @@ class TestCompression:
     )
     def test_others_get_it_as_it_is(self, body: bytes, accepts: bytes) -> None:
         assert compressed(body, {b"accept-encoding": accepts} if accepts else {}) == (body, ())
+
+
+def test_events_are_selected_by_the_words_of_the_group_asked(api: Api) -> None:
+    event = {
+        "metadata": {"name": "e1"},
+        "regarding": {"kind": "Pod", "name": "p1", "namespace": "chosen"},
+        "reportingController": "example.com/x",
+        "reportingInstance": "i",
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Normal",
+        "reason": "R",
+        "action": "A",
+    }
+    new, core = "/apis/events.k8s.io/v1/namespaces/chosen/events", "/api/v1/namespaces/chosen/events"
+    assert api.send("POST", new, event).status == 201
+    for path, selector in (
+        (new, "reportingController=example.com/x"),
+        (new, "regarding.name=p1"),
+        (core, "reportingComponent=example.com/x"),
+        (core, "involvedObject.name=p1"),
+    ):
+        assert names(api.send("GET", path, fieldSelector=selector)) == "e1", selector
+        assert names(api.send("GET", path, fieldSelector=f"{selector}x")) == "", selector
+    assert api.send("GET", core, fieldSelector="regarding.name=p1").status == 400

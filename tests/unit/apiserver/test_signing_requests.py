@@ -148,3 +148,11 @@ def test_who_signs_needs_the_signers_leave_and_signs_once(api: Api) -> None:
     assert api.send("PATCH", f"{PATH}/signed/status", body, MERGE, headers=as_user("ben")).status == 200
     again = api.send("PATCH", f"{PATH}/signed/status", {"status": {"certificate": "bmV3"}}, MERGE)
     assert "status.certificate: Forbidden: updates may not modify existing certificate content" in again.message
+
+
+def test_who_approves_may_note_it_in_the_metadata(api: Api) -> None:
+    api.send("POST", PATH, asked("noted"))
+    body = {"metadata": {"annotations": {"by": "ben"}}, "status": {"conditions": [APPROVED]}, "spec": {"usages": []}}
+    done = api.send("PATCH", f"{PATH}/noted/approval", body, MERGE, headers=as_user("ben")).body
+    assert done["metadata"]["annotations"] == {"by": "ben"}
+    assert done["spec"]["usages"], "nothing else is changed"

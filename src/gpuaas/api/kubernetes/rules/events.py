@@ -97,12 +97,13 @@ class NewEvent(Behaviour):
         return errors
 
     def fields(self, obj: View) -> Mapping[str, str]:
-        target = obj.get("regarding") or {}
+        """Of an event as it is kept, in the core group's words."""
+        target = obj.get("involvedObject") or {}
         parts = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
         return {
             **{f"regarding.{part}": target.get(part, "") for part in parts},
             "reason": obj.get("reason", ""),
-            "reportingController": obj.get("reportingController", ""),
+            "reportingController": obj.get("reportingComponent", ""),
             "type": obj.get("type", ""),
         }
 
