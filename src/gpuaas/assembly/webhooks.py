@@ -6,14 +6,16 @@ objects they ask for, from the store as it is at this very write.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys, pod_rules, replicated, rules
+from gpuaas.admission.integrations import keys, leader_worker_set, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.integration import CannotCompose, Integration
+from gpuaas.admission.integrations.integration import CannotCompose, Find, Integration
 from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of, without_elastic
+from gpuaas.admission.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.admission.integrations.podsets import spell_amounts
 from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
 from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
@@ -27,6 +29,8 @@ from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, PODS
+from gpuaas.controllers.leader_worker_sets.sets import NAME as SET_NAME
+from gpuaas.controllers.leader_worker_sets.sets import told
 
 Old = Mapping[str, Any] | None
 _POD = Pod()
@@ -39,13 +43,20 @@ def install_job_webhooks(cluster: Cluster, configured: Configured | None = None)
         hook = JobWebhook(kind, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, hook.default)
         cluster.admission.register_check(kind.resource.group, kind.resource.plural, hook.validate)
-    for kind, hold in ((DEPLOYMENT, hold_deployment), (STATEFUL_SET, hold_stateful_set)):
-        sets = SetWebhook(kind, hold, around)
+    for kind, hold, checks in _SETS:
+        sets = SetWebhook(kind, hold, checks, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, sets.default)
         cluster.admission.register_check(kind.resource.group, kind.resource.plural, sets.validate)
+    cluster.admission.register(PODS.group, PODS.plural, _tell_group)
     pods = PodWebhook(around)
     cluster.admission.register(PODS.group, PODS.plural, pods.default)
     cluster.admission.register_check(PODS.group, PODS.plural, pods.validate)
+
+
+def _tell_group(op: Operation, obj: Object, old: Old) -> None:
+    if old is None and not op.subresource and SET_NAME in (obj["metadata"].get("labels") or ()):
+        obj["metadata"].setdefault("namespace", op.namespace)
+        told(obj)
 
 
 class Refused(ApiError):
@@ -180,16 +191,41 @@ class JobWebhook:
         return self._around.config.enables(self._kind.framework)
 
 
-class SetWebhook:
-    """For Deployments and StatefulSets, whose pods are held."""
+class SetChecks(NamedTuple):
+    """What a kind of set says beyond what all do; `held` to changes of one that is held."""
 
-    def __init__(self, kind: Integration, hold: Callable[[Object], None], around: Surroundings) -> None:
+    new: Callable[[Mapping[str, Any]], list[FieldError]]
+    held: Callable[[Mapping[str, Any], Mapping[str, Any], Find], list[FieldError]] = lambda *_: []
+
+
+_SETS: tuple[tuple[Integration, Callable[[Object], None], SetChecks], ...] = (
+    (DEPLOYMENT, hold_deployment, SetChecks(partial(replicated.create_errors, DEPLOYMENT))),
+    (
+        STATEFUL_SET,
+        hold_stateful_set,
+        SetChecks(partial(replicated.create_errors, STATEFUL_SET), replicated.held_update_errors),
+    ),
+    (
+        LEADER_WORKER_SET,
+        leader_worker_set.hold,
+        SetChecks(leader_worker_set.create_errors, leader_worker_set.held_update_errors),
+    ),
+)
+
+
+class SetWebhook:
+    """For those that cannot be suspended: their pods are held."""
+
+    def __init__(
+        self, kind: Integration, hold: Callable[[Object], None], checks: SetChecks, around: Surroundings
+    ) -> None:
         self._kind = kind
         self._hold = hold
+        self._checks = checks
         self._around = around
 
     def default(self, op: Operation, obj: Object, old: Old) -> None:
-        if op.subresource or self._is_others(obj):
+        if op.subresource or not obj.get("spec") or self._is_others(obj):
             return
         self._around.give_default_queue(obj, op.namespace)
         self._around.give_default_class(obj)
@@ -197,14 +233,14 @@ class SetWebhook:
             self._hold(obj)
 
     def validate(self, op: Operation, obj: Object, old: Old) -> None:
-        if op.subresource not in ("", "scale") or self._is_others(obj):
+        if op.subresource not in ("", "scale") or not obj.get("spec") or self._is_others(obj):
             return
         if old is None:
-            errors = replicated.create_errors(self._kind, obj)
+            errors = self._checks.new(obj)
         else:
             errors = replicated.update_errors(self._kind, obj, old)
-            if self._kind is STATEFUL_SET and self._must_wait(op, obj, "v"):
-                errors += replicated.held_update_errors(obj, old, self._around.find)
+            if self._must_wait(op, obj, "v"):
+                errors += self._checks.held(obj, old, self._around.find)
         if errors:
             raise Denied(f"v{self._kind.webhook}.kb.io", errors)
 

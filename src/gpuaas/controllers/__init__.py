@@ -29,6 +29,7 @@ from gpuaas.controllers.kueue import (
     QueueStatuses,
 )
 from gpuaas.controllers.kueue_operator import KueueOperator
+from gpuaas.controllers.leader_worker_sets import LeaderWorkerSetController
 from gpuaas.controllers.namespaces import NamespaceController
 from gpuaas.controllers.node_lifecycle import (
     NodeLifecycleController,
@@ -89,6 +90,7 @@ OPERATORS: tuple[type[Controller], ...] = (
     RayJobController,
     NotebookController,
     JobSetController,
+    LeaderWorkerSetController,
     TrainJobController,
     *TRAINING_CONTROLLERS,
 )

@@ -7,6 +7,7 @@ from gpuaas.admission.integrations.batch_job import BatchJob
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.job_set import JobSet
+from gpuaas.admission.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.admission.integrations.notebook import Notebook
 from gpuaas.admission.integrations.ray import RayCluster, RayJob
 from gpuaas.admission.integrations.train_job import TrainJob
@@ -29,7 +30,11 @@ def _by_kind(*resources: Resource) -> dict[tuple[str, str], Resource]:
     return {(each.api_version, each.kind): each for each in resources}
 
 
-_SETS = (("deployment", DEPLOYMENTS), ("statefulset", STATEFUL_SETS))
+_SETS = (
+    ("deployment", DEPLOYMENTS),
+    ("statefulset", STATEFUL_SETS),
+    (LEADER_WORKER_SET.framework, LEADER_WORKER_SET.resource),
+)
 
 
 @cache

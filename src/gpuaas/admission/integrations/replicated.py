@@ -154,7 +154,7 @@ def update_errors(kind: Integration, obj: View, old: View) -> list[FieldError]:
 
 def held_update_errors(obj: View, old: View, find: Find) -> list[FieldError]:
     """What a held StatefulSet may not change: what its workload was counted with. It scales to zero and back."""
-    found = _shape_errors("spec.template.spec", *(shape_of(each["spec"]["template"]["spec"]) for each in (obj, old)))
+    found = template_errors("spec.template.spec", *(each["spec"]["template"]["spec"] for each in (obj, old)))
     before, after = replicas_of(old), replicas_of(obj)
     if before and after:
         return found + rules.immutable("spec.replicas", obj["spec"].get("replicas"), old["spec"].get("replicas"))
@@ -168,6 +168,10 @@ def held_update_errors(obj: View, old: View, find: Find) -> list[FieldError]:
             words = "workload from previous scale-down is still being deleted"
             found.append(forbidden("spec.replicas", words))
     return found
+
+
+def template_errors(path: str, after: View, before: View) -> list[FieldError]:
+    return _shape_errors(path, shape_of(after), shape_of(before))
 
 
 def _shape_errors(path: str, after: Any, before: Any) -> list[FieldError]:

@@ -3,6 +3,7 @@
 from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.leader_worker_sets import LeaderWorkerSetJobs
 from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.controllers.integrations.pods import PodController
 from gpuaas.controllers.integrations.slice_pods import SlicePodsController
@@ -20,6 +21,7 @@ JOB_CONTROLLERS: tuple[type[JobController] | type[PlacesController] | type[Slice
     *map(controller_for, JOB_KINDS),
     PodController,
     StatefulSetJobs,
+    LeaderWorkerSetJobs,
     PlacesController,
     SlicePodsController,
 )
