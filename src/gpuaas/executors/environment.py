@@ -34,6 +34,18 @@ async def environment_of(pod: View, container: View, lookup: Lookup, inherited: 
     return found
 
 
+def known_values(pod: View, container: View) -> dict[str, str]:
+    """The part of it that the pod itself says."""
+    found: dict[str, str] = {}
+    for variable in container.get("env") or ():
+        source = variable.get("valueFrom") or {}
+        if source.get("fieldRef"):
+            found[variable["name"]] = _field(pod, source["fieldRef"]["fieldPath"])
+        elif not source:
+            found[variable["name"]] = expanded(str(variable.get("value") or ""), found)
+    return found
+
+
 def expanded(text: str, values: Mapping[str, str]) -> str:
     """`$(NAME)` becomes its value; one that is not known stays, and `$$` is one `$`."""
 

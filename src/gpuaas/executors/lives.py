@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.executors import annotations as wishes
+from gpuaas.executors.environment import known_values
 from gpuaas.executors.script import Script, read_script
 
 START = 0.1  # seconds from bound to running where nobody says otherwise
@@ -53,15 +54,18 @@ def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0)
         start=(START if start is None else start) / speed,
         stop=(STOP if stop is None else stop) / speed,
         containers=tuple(
-            ContainerLife(one["name"], _faster(_script(one, spec, said), speed)) for one in spec["containers"]
+            ContainerLife(one["name"], _faster(_script(one, spec, said, known_values(pod, one)), speed))
+            for one in spec["containers"]
         ),
         no_image=said.get(wishes.FAIL) == wishes.NO_IMAGE,
         ending=wishes.OUT_OF_MEMORY if said.get(wishes.FAIL) == wishes.OUT_OF_MEMORY else "",
     )
 
 
-def _script(container: Mapping[str, Any], spec: Mapping[str, Any], said: Mapping[str, str]) -> Script:
-    script = read_script(container)
+def _script(
+    container: Mapping[str, Any], spec: Mapping[str, Any], said: Mapping[str, str], values: Mapping[str, str]
+) -> Script:
+    script = read_script(container, values)
     asked, code = wishes.seconds(said, wishes.RUN_SECONDS), wishes.exit_code(said)
     seconds = script.seconds
     if asked is not None:

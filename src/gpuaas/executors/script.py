@@ -1,24 +1,23 @@
 """What a container's command would do in time, as far as it can be seen from outside: its echoes, sleeps and exit.
 
-Only the plainest shell is understood (echo, printf, sleep, exit, true, false; one after the other), and what Kubernetes'
-test image (agnhost) does in many manifests. What loops runs for ever, what is not understood takes no time but leaves a
-line in the log. Nothing is executed.
+Only the plainest commands are understood (echo, printf, sleep, exit, true, false), and what Kubernetes' test image
+(agnhost) does in many manifests; which of a script's commands come to their turn is module shell's matter. What loops
+runs for ever, what is not understood takes no time but leaves a line in the log. Nothing is executed.
 """
 
 import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from gpuaas.executors.shell import commands
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SLEEP = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _LOOPS = re.compile(r"\b(while|until|for)\b|\btail\s+-f\b")
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
-_KEYWORDS = frozenset({"do", "then", "else"})
 _SERVERS = frozenset({"netexec", "pause", "serve-hostname", "test-webserver"})  # of the test image
 _NOT_RUN = "(simulated) "
-_END = re.compile(r"[;\n]|&&|\|\|")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +30,18 @@ class Script:
     understood: bool = True  # False: it does something whose duration nobody can know
 
 
-def read_script(container: Mapping[str, Any]) -> Script:
+def read_script(container: Mapping[str, Any], values: Mapping[str, str] | None = None) -> Script:
+    """`values` are those of its environment, as far as they are known."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if not words:
         return Script(understood=False)
     text = _shell_text(words)
     if text is None:
-        return _run([list(words)])
+        return _run(_single(words))
+    read = _run(commands(text, values or {}))
     if _LOOPS.search(text):
-        said = [line for line in _run(_statements(text)).lines if not line[1].startswith(_NOT_RUN)]
-        return Script(lines=tuple(said), seconds=None)
-    return _run(_statements(text))
+        return Script(lines=tuple(line for line in read.lines if not line[1].startswith(_NOT_RUN)), seconds=None)
+    return read
 
 
 def _shell_text(words: Sequence[str]) -> str | None:
@@ -55,42 +55,15 @@ def _shell_text(words: Sequence[str]) -> str | None:
     return None
 
 
-def _statements(text: str) -> list[list[str]]:
-    found = []
-    for part in _split(text):
-        try:
-            words = shlex.split(part, comments=True)
-        except ValueError:
-            words = part.split()
-        while words and words[0] in _KEYWORDS:
-            words = words[1:]
-        if words:
-            found.append(words)
-    return found
+def _single(words: Sequence[str]) -> Generator[list[str], int, None]:
+    yield list(words)
 
 
-def _split(text: str) -> list[str]:
-    """At `;`, newlines, `&&` and `||`, but not inside quotes."""
-    parts, current, quote, position = [], "", "", 0
-    while position < len(text):
-        char = text[position]
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "\"'":
-            quote = char
-        elif end := _END.match(text, position):
-            parts.append(current)
-            current, position = "", end.end()
-            continue
-        current += char
-        position += 1
-    return [*parts, current]
-
-
-def _run(statements: Sequence[Sequence[str]]) -> Script:
+def _run(turns: Generator[list[str], int, None]) -> Script:
     now, code, understood = 0.0, 0, True
     lines: list[tuple[float, str]] = []
-    for words in statements:
+    words = next(turns, None)
+    while words is not None:
         match words[0].rsplit("/", 1)[-1], list(words[1:]):
             case "sleep", arguments:
                 pause = _pause(arguments)
@@ -109,13 +82,13 @@ def _run(statements: Sequence[Sequence[str]]) -> Script:
             case "false", _:
                 code = 1
             case "agnhost", [_, *_]:
-                return _run([list(words[1:])])
+                return _run(_single(words[1:]))
             case "entrypoint-tester", _:
                 lines.append((now, " ".join(words)))
             case name, _ if name in _SERVERS:
                 return Script(tuple(lines), None)
             case _ if "--" in words[:-1]:  # what runs something else: what it runs counts
-                inner = _run([list(words)[list(words).index("--") + 1 :]])
+                inner = _run(_single(words[words.index("--") + 1 :]))
                 if inner.seconds is None:
                     return Script(tuple(lines), None)
                 lines += [(now + offset, line) for offset, line in inner.lines]
@@ -123,6 +96,10 @@ def _run(statements: Sequence[Sequence[str]]) -> Script:
             case _:
                 lines.append((now, f"{_NOT_RUN}{' '.join(words)}"))
                 code, understood = 0, False
+        try:
+            words = turns.send(code)
+        except StopIteration:
+            words = None
     return Script(tuple(lines), now, code, understood)
 
 

@@ -35,7 +35,7 @@ class Revisions:
         self, owner: Mapping[str, Any], known: Sequence[Object], collisions: int = 0
     ) -> tuple[Object, int]:
         """The revision of the owner's template, made or moved to the front if need be, and the count of collisions."""
-        data = {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+        data = ordered({"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}})
         equal = [one for one in known if one.get("data") == data]
         number = known[-1]["revision"] + 1 if known else 1
         if not equal:
@@ -83,6 +83,13 @@ class Revisions:
                 if existing.get("data") == data and is_controlled_by(existing, owner):
                     return existing, collisions
                 collisions += 1
+
+
+def ordered(value: Any) -> Any:
+    """With its keys in order: clients compare a revision with a template byte by byte, as Go writes both."""
+    if isinstance(value, Mapping):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    return [ordered(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def template_of(revision: Mapping[str, Any]) -> Object:

@@ -1,5 +1,6 @@
 """What a stateful set promises: pods with names that stay, in order, with their claims."""
 
+import json
 from typing import Any
 
 from gpuaas.client.protocol import PatchKind
@@ -101,6 +102,8 @@ async def test_an_update_goes_from_the_last_to_the_partition_and_keeps_a_history
         images = [pod["spec"]["containers"][0]["image"] for pod in on.cluster.all(PODS)]
         assert images == ["busybox", "two", "two"]
         assert [one["revision"] for one in on.cluster.all(CONTROLLER_REVISIONS)] in ([1, 2], [2, 1])
+        for one in on.cluster.all(CONTROLLER_REVISIONS):
+            assert json.dumps(one["data"]) == json.dumps(one["data"], sort_keys=True), "as Go would write it"
         assert _status(on)["currentRevision"] != _status(on)["updateRevision"]
         whole = {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}
         await on.cluster.patch(STATEFUL_SETS, "db", whole, "default")

@@ -25,6 +25,29 @@ SCRIPTS = {
     "what is run by something else": (shell("ray job submit --id x -- sleep 7"), Script((), 7.0)),
     "an exit code": (shell("echo no\nexit 3\necho never"), Script(((0.0, "no"),), 0.0, 3)),
     "false": (shell("sleep 1; false"), Script((), 1.0, 1)),
+    "who gives up where something goes wrong does not where nothing does": (
+        shell("python train.py || exit 1; echo done"),
+        Script(((0.0, "(simulated) python train.py"), (0.0, "done")), 0.0),
+    ),
+    "what comes only after success": (shell("false && echo never\ntrue && echo yes"), Script(((0.0, "yes"),), 0.0, 0)),
+    "after a failure": (shell("false || echo yes; sleep 2"), Script(((0.0, "yes"),), 2.0, 0)),
+    "a test that holds": (shell("if [ 3 -gt 2 ]; then exit 4; else exit 5; fi"), Script((), 0.0, 4)),
+    "one that does not": (shell("if [ a = b ]; then exit 4\nelse\n  exit 5\nfi"), Script((), 0.0, 5)),
+    "one inside another": (
+        shell("if true; then if false; then exit 1; fi; exit 7; else exit 2; fi"),
+        Script((), 0.0, 7),
+    ),
+    "the second question": (shell("if false; then exit 1; elif [ -n x ]; then exit 6; fi"), Script((), 0.0, 6)),
+    "none of them": (shell("if false; then exit 1; elif false; then exit 2; fi; sleep 3"), Script((), 3.0, 0)),
+    "a missing file is no reason to give up": (
+        shell("if [ ! -f /data ]; then exit 1; fi; sleep 3"),
+        Script((), 3.0, 0),
+    ),
+    "nor is one that should be there": (shell("if [ -f /data ]; then sleep 3; else exit 1; fi"), Script((), 3.0, 0)),
+    "the test of a file before a command": (shell("[ -f /data ] && sleep 3"), Script((), 3.0, 0)),
+    "a value of its own": (shell("N=3; exit $((N + 1))"), Script((), 0.0, 4)),
+    "a sum": (shell("N=3; exit $(($N + 1))"), Script((), 0.0, 4)),
+    "quotes keep what they hold": (shell("N=3; echo '$N' $N"), Script(((0.0, "$N 3"),), 0.0)),
     "an unfinished quote": (shell("echo it's; sleep 1"), Script(((0.0, "it's; sleep 1"),), 0.0)),
     "the test image tells its words and ends": (
         {"args": ["entrypoint-tester", "a"]},
@@ -46,6 +69,15 @@ def test_a_command_in_time(container: Any, expected: Script) -> None:
 
 def pod(container: dict[str, Any], policy: str = "Never") -> Any:
     return {"spec": {"containers": [{"name": "main", "image": "i", **container}], "restartPolicy": policy}}
+
+
+@pytest.mark.parametrize(("index", "code"), [("0", 0), ("1", 1), ("3", 1)])
+def test_a_command_knows_the_values_its_pod_gives_it(index: str, code: int) -> None:
+    text = "if [ $(expr ${INDEX} % 2) -ne 0 ]; then\n  exit 1\nelse\n  exit 0\nfi"
+    path = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+    one = pod({**shell(text), "env": [{"name": "INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}]})
+    one["metadata"] = {"annotations": {"batch.kubernetes.io/job-completion-index": index}}
+    assert life_of(one, {}).exit_code == code
 
 
 TRAIN = {"command": ["python", "train.py"]}
