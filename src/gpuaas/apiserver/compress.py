@@ -11,4 +11,4 @@ def compressed(body: bytes, headers: Mapping[bytes, bytes]) -> tuple[bytes, tupl
     if len(body) < _WORTH_IT or b"gzip" not in headers.get(b"accept-encoding", b""):
         return body, ()
     packer = zlib.compressobj(1, zlib.DEFLATED, _GZIP)
-    return packer.compress(body) + packer.flush(), ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
+    return packer.compress(body) + packer.flush(), ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))

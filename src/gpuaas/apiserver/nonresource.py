@@ -170,4 +170,4 @@ def _raw(request: Request, body: bytes, media: bytes = JSON) -> Response:
     if request.headers.get(b"if-none-match") == tag:
         return Response(304, b"", media, ((b"etag", tag),))
     body, encoding = compressed(body, request.headers)
-    return Response(200, body, media, ((b"etag", tag), (b"vary", b"accept"), (b"cache-control", b"public"), *encoding))
+    return Response(200, body, media, ((b"etag", tag), (b"vary", b"Accept"), (b"cache-control", b"public"), *encoding))

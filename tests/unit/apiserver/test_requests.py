@@ -309,8 +309,8 @@ def test_a_service_may_bring_an_address_that_is_free_and_ours(api: Api) -> None:
     assert far.status == 422
     assert far.body["details"]["causes"][0] == {
         "reason": "FieldValueInvalid",
-        "message": 'Invalid value: ["172.20.1.2"]: failed to allocate IP 172.20.1.2: the provided IP (172.20.1.2) is not'
-        " in the valid range. The range of valid IPs is 10.96.0.0/16",
+        "message": 'Invalid value: ["172.20.1.2"]: failed to allocate IP 172.20.1.2: the provided network does not'
+        " match the current range",
         "field": "spec.clusterIPs",
     }
     assert send("mine", "10.96.77.7").status == 201

@@ -118,7 +118,7 @@ def _check_brought(service: View, taken: set[str]) -> None:
     if address is None or address.version != 4 or spec.get("type") == "ExternalName":
         return
     if address not in SERVICE_NETWORK:
-        why = f"the provided IP ({brought}) is not in the valid range. The range of valid IPs is {SERVICE_NETWORK}"
+        why = "the provided network does not match the current range"
     elif brought in taken:
         why = "provided IP is already allocated"
     else:
