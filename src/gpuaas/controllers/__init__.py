@@ -40,6 +40,7 @@ from gpuaas.controllers.notebooks import NotebookController
 from gpuaas.controllers.pod_scheduler import PodScheduler
 from gpuaas.controllers.ray_clusters import RayClusterController
 from gpuaas.controllers.ray_jobs import RayJobController
+from gpuaas.controllers.ray_services import RayServiceController
 from gpuaas.controllers.replica_sets import ReplicaSetController, ReplicationManager
 from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
@@ -88,6 +89,7 @@ NODES: tuple[type[Controller], ...] = (
 OPERATORS: tuple[type[Controller], ...] = (
     RayClusterController,
     RayJobController,
+    RayServiceController,
     NotebookController,
     JobSetController,
     LeaderWorkerSetController,

@@ -336,7 +336,10 @@ def test_the_config_map_upstream_is_installed_with_is_read_too() -> None:
 EFFECTLESS: list[tuple[dict[str, Any], str]] = [
     ({"webhook": {"port": 9443}}, "webhook: has no effect here: webhooks are part of the server"),
     ({"metrics": {"bindAddress": ":8443"}}, "metrics.bindAddress: has no effect here: metrics are at /metrics"),
-    ({"integrations": {"frameworks": ["ray.io/rayservice"]}}, "integrations.frameworks[0]: has no effect here"),
+    (
+        {"integrations": {"frameworks": ["workload.codeflare.dev/appwrapper"]}},
+        "integrations.frameworks[0]: has no effect here",
+    ),
     ({"featureGates": {"FlavorFungibility": False}}, "featureGates[FlavorFungibility]: has no effect here"),
     (
         {"metrics": {"customLabels": [{"name": "team"}]}},

@@ -16,6 +16,7 @@ from gpuaas.controllers.pod_scheduler import PodScheduler
 from gpuaas.controllers.ray_clusters import RayClusterController
 from gpuaas.controllers.ray_clusters.pods import RAY_CLUSTERS
 from gpuaas.controllers.ray_jobs import RAY_JOBS, RayJobController
+from gpuaas.controllers.ray_services import RAY_SERVICES, RayServiceController
 from gpuaas.controllers.stateful_sets import StatefulSetController
 from gpuaas.controllers.training_jobs import KINDS, TRAINING_CONTROLLERS
 from gpuaas.executors.nodes import NodeSpec, node_object
@@ -28,7 +29,7 @@ from gpuaas.testing.time import Stage, scenario, stage
 
 GPU = "nvidia.com/gpu"
 SPECS = [NodeSpec("n", cpu="64", memory="256Gi", gpu_count=8)]
-CUSTOM = (RAY_CLUSTERS, RAY_JOBS, NOTEBOOKS, JOB_SETS, *(one.resource for one in KINDS))
+CUSTOM = (RAY_CLUSTERS, RAY_JOBS, RAY_SERVICES, NOTEBOOKS, JOB_SETS, *(one.resource for one in KINDS))
 PYTORCH = KINDS[0].resource
 
 
@@ -157,6 +158,55 @@ async def test_worker_groups_grow_and_shrink(replicas: int, expected: int) -> No
         spec = ray_spec(replicas)
         await change(on, RAY_CLUSTERS, "ray", {"spec": {"workerGroupSpecs": spec["workerGroupSpecs"]}})
         assert len(names(on, PODS)) == 1 + expected
+
+
+def conditions(found: Any) -> dict[str, tuple[str, str]]:
+    return {each["type"]: (each["status"], each["reason"]) for each in found["conditions"]}
+
+
+@scenario
+async def test_a_ray_service_brings_a_cluster_and_serves_once_that_is_ready() -> None:
+    async with world(RayClusterController, RayServiceController) as on:
+        on.cluster.put(RAY_SERVICES, named("serve", {"rayClusterConfig": ray_spec(1)}))
+        await on.settle()
+        assert conditions(status(on, RAY_SERVICES, "serve"))["Ready"] == ("False", "Initializing")
+        await on.advance(5)
+        found = status(on, RAY_SERVICES, "serve")
+        assert conditions(found)["Ready"] == ("True", "NonZeroServeEndpoints")
+        assert (found["serviceStatus"], found["numServeEndpoints"]) == ("Running", 2)
+        assert names(on, RAY_CLUSTERS) == [found["activeServiceStatus"]["rayClusterName"]]
+        assert "serve-serve-svc" in names(on, SERVICES)
+
+
+@scenario
+async def test_a_ray_service_is_resized_in_place_and_otherwise_moves_to_a_new_cluster() -> None:
+    async with world(RayClusterController, RayServiceController) as on:
+        on.cluster.put(RAY_SERVICES, named("serve", {"rayClusterConfig": ray_spec(1)}))
+        await on.advance(5)
+        (first,) = names(on, RAY_CLUSTERS)
+        groups = ray_spec(2)["workerGroupSpecs"]
+        await change(on, RAY_SERVICES, "serve", {"spec": {"rayClusterConfig": {"workerGroupSpecs": groups}}})
+        assert names(on, RAY_CLUSTERS) == [first]
+        assert len(names(on, PODS)) == 3
+        await change(on, RAY_SERVICES, "serve", {"spec": {"rayClusterConfig": {"rayVersion": "2.50"}}})
+        await on.advance(5)
+        (second,) = names(on, RAY_CLUSTERS)
+        assert second != first
+        assert status(on, RAY_SERVICES, "serve")["activeServiceStatus"]["rayClusterName"] == second
+        assert on.cluster.read(SERVICES, "serve-serve-svc", "default")["spec"]["selector"] == {"ray.io/cluster": second}
+
+
+@scenario
+async def test_a_suspended_ray_service_keeps_its_cluster_without_pods() -> None:
+    async with world(RayClusterController, RayServiceController) as on:
+        on.cluster.put(RAY_SERVICES, named("serve", {"rayClusterConfig": ray_spec(1)}))
+        await on.advance(5)
+        clusters = names(on, RAY_CLUSTERS)
+        await change(on, RAY_SERVICES, "serve", {"spec": {"rayClusterConfig": {"suspend": True, "rayVersion": "3"}}})
+        assert (names(on, PODS), names(on, RAY_CLUSTERS)) == ([], clusters)
+        assert conditions(status(on, RAY_SERVICES, "serve"))["Ready"] == ("False", "ZeroServeEndpoints")
+        await change(on, RAY_SERVICES, "serve", {"spec": {"rayClusterConfig": {"suspend": False}}})
+        assert (len(names(on, PODS)), names(on, RAY_CLUSTERS)) == (2, clusters)
 
 
 @scenario

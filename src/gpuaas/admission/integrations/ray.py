@@ -1,4 +1,7 @@
-"""Ray: clusters, and the jobs that bring a cluster of their own. A head, worker groups, and whoever submits the job."""
+"""Ray: clusters, and the jobs and services that bring a cluster of their own.
+
+A head, worker groups, and whoever submits the job.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ View = Mapping[str, Any]
 
 CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 RAY_JOBS = Resource("ray.io", "v1", "rayjobs", True, "RayJob")
+RAY_SERVICES = Resource("ray.io", "v1", "rayservices", True, "RayService")
 HEAD, SUBMITTER = "head", "submitter"
 _SIZES, _GENERATION = "kueue.x-k8s.io/raycluster-podset-replica-sizes", "kueue.x-k8s.io/raycluster-generation"
 _FAULT_TOLERANCE = "ray.io/ft-enabled"
@@ -76,6 +80,67 @@ class RayCluster(Templated):
         return [*found, *_group_errors(spec, "spec"), *super().create_errors(job, find)]
 
 
+class RayService(Templated):
+    """Its cluster's spec is its own: suspended is the cluster. Upstream calls that spec by another name in its words."""
+
+    framework = "ray.io/rayservice"
+    resource = RAY_SERVICES
+    webhook = "rayservice"
+    elastic = True
+    needs = children = (CLUSTERS,)
+    checks_only_held = True
+    _where = "spec.rayClusterSpec"
+
+    def parts(self, job: View, find: Find) -> list[Part]:
+        return cluster_parts(_config(job), self._where)
+
+    def with_templates(self, job: View, templates: Sequence[Object]) -> Object:
+        return _with_config(job, cluster_with(_config(job), templates))
+
+    def is_suspended(self, job: View) -> bool:
+        return bool(_config(job).get("suspend"))
+
+    def suspended(self, job: View) -> Object:
+        return _with_config(job, {**_config(job), "suspend": True})
+
+    def unsuspended(self, job: View) -> Object:
+        return _with_config(job, {**_config(job), "suspend": False})
+
+    def pod_sets(self, job: View, find: Find) -> list[Object]:
+        config = _config(job)
+        pod_sets = with_cleanup(super().pod_sets(job, find), config, annotations_of(job))
+        running = self._running(job, find) if config.get("enableInTreeAutoscaling") and is_elastic(job) else None
+        return pod_sets if running is None else _as_running(pod_sets, running)
+
+    def _running(self, job: View, find: Find) -> Object | None:
+        name = ((job.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName")
+        return find(CLUSTERS, job["metadata"]["namespace"], name) if name else None
+
+    def slice_name_part(self, job: View) -> str:
+        return _slice_part(job, super().slice_name_part(job))
+
+    def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
+        return _slice_notes(pod_sets, self._running(job, find))
+
+    def is_active(self, job: View) -> bool:
+        return self.pods_ready(job)
+
+    def finished(self, job: View) -> Finish | None:
+        return None  # it serves until it is deleted
+
+    def pods_ready(self, job: View) -> bool:
+        conditions = (job.get("status") or {}).get("conditions") or ()
+        return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+    def default(self, job: Object) -> None:
+        if is_elastic(job):
+            templates = [gated(part.template) for part in cluster_parts(_config(job), self._where)]
+            job.update(self.with_templates(job, templates))
+
+    def create_errors(self, job: View, find: Find) -> list[FieldError]:
+        return [*_cluster_errors(job, _config(job), self._where), *super().create_errors(job, find)]
+
+
 class RayJob(Templated):
     framework = "ray.io/rayjob"
     resource = RAY_JOBS
@@ -121,14 +186,10 @@ class RayJob(Templated):
         return find(CLUSTERS, job["metadata"]["namespace"], name) if name else None
 
     def slice_name_part(self, job: View) -> str:
-        generation = annotations_of(job).get(_GENERATION)
-        return super().slice_name_part(job) + (f"_{generation}" if generation else "")
+        return _slice_part(job, super().slice_name_part(job))
 
     def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
-        running = self._running(job, find)
-        sizes = [{"name": each["name"], "count": each["count"]} for each in pod_sets]
-        generation = "" if running is None else str(running["metadata"].get("generation", 1))
-        return {_SIZES: json.dumps(sizes, separators=(",", ":")), _GENERATION: generation}
+        return _slice_notes(pod_sets, self._running(job, find))
 
     def is_active(self, job: View) -> bool:
         return (job.get("status") or {}).get("jobDeploymentStatus", "") not in ("", "Suspended")
@@ -158,10 +219,28 @@ class RayJob(Templated):
         if not spec.get("shutdownAfterJobFinishes"):
             words = "a kueue managed job should delete the cluster after finishing"
             found.append(invalid("spec.shutdownAfterJobFinishes", False, words))
-        if cluster.get("enableInTreeAutoscaling") and not is_elastic(job):
-            words = "a kueue managed job should only use autoscaling when workload slicing is enabled"
-            found.append(invalid("spec.rayClusterSpec.enableInTreeAutoscaling", True, words))
-        return [*found, *_group_errors(cluster, "spec.rayClusterSpec"), *super().create_errors(job, find)]
+        found += _cluster_errors(job, cluster, "spec.rayClusterSpec")
+        return [*found, *super().create_errors(job, find)]
+
+
+def _config(service: View) -> View:
+    found: View = service["spec"].get("rayClusterConfig") or {}
+    return found
+
+
+def _with_config(service: View, config: View) -> Object:
+    return {**service, "spec": {**service["spec"], "rayClusterConfig": config}}
+
+
+def _slice_part(job: View, part: str) -> str:
+    generation = annotations_of(job).get(_GENERATION)
+    return part + (f"_{generation}" if generation else "")
+
+
+def _slice_notes(pod_sets: Sequence[View], running: View | None) -> dict[str, str]:
+    sizes = [{"name": each["name"], "count": each["count"]} for each in pod_sets]
+    generation = "" if running is None else str(running["metadata"].get("generation", 1))
+    return {_SIZES: json.dumps(sizes, separators=(",", ":")), _GENERATION: generation}
 
 
 def cluster_parts(spec: View, path: str) -> list[Part]:
@@ -230,6 +309,15 @@ def _submitter(spec: View) -> Object:
     containers = (head.get("spec") or {}).get("containers") or [{}]
     container = {"name": "ray-job-submitter", "image": containers[0].get("image", ""), "resources": _SUBMITS}
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
+
+
+def _cluster_errors(job: View, spec: View, path: str) -> list[FieldError]:
+    """Of a cluster that a job or a service brings."""
+    found: list[FieldError] = []
+    if spec.get("enableInTreeAutoscaling") and not is_elastic(job):
+        words = "a kueue managed job should only use autoscaling when workload slicing is enabled"
+        found.append(invalid(child(path, "enableInTreeAutoscaling"), True, words))
+    return [*found, *_group_errors(spec, path)]
 
 
 def _gate_errors(spec: View) -> list[FieldError]:

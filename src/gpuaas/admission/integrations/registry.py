@@ -9,7 +9,7 @@ from gpuaas.admission.integrations.integration import Integration
 from gpuaas.admission.integrations.job_set import JobSet
 from gpuaas.admission.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.admission.integrations.notebook import Notebook
-from gpuaas.admission.integrations.ray import RayCluster, RayJob
+from gpuaas.admission.integrations.ray import RayCluster, RayJob, RayService
 from gpuaas.admission.integrations.train_job import TrainJob
 from gpuaas.admission.integrations.training import TRAINING_KINDS
 from gpuaas.client.protocol import Resource
@@ -19,6 +19,7 @@ JOB_KINDS: tuple[Integration, ...] = (
     BatchJob(),
     RayCluster(),
     RayJob(),
+    RayService(),
     JobSet(),
     *TRAINING_KINDS,
     TrainJob(),

@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas.admission.integrations.job_set import JOB_SETS
 from gpuaas.admission.integrations.notebook import BY_KUEUE, NOTEBOOKS, STOPPED
-from gpuaas.admission.integrations.ray import CLUSTERS, RAY_JOBS
+from gpuaas.admission.integrations.ray import CLUSTERS, RAY_JOBS, RAY_SERVICES
 from gpuaas.admission.integrations.train_job import RUNTIMES, TRAIN_JOBS
 from gpuaas.admission.integrations.training import TRAINING_KINDS
 from gpuaas.client.kueue import WORKLOADS
@@ -63,6 +63,12 @@ KINDS: list[tuple[Resource, Object, dict[str, int], tuple[str, ...]]] = [
         {"head": 1, "workers": 1, "submitter": 1},
         ("rayClusterSpec", "headGroupSpec", "template"),
     ),
+    (
+        RAY_SERVICES,
+        {"rayClusterConfig": cluster_spec(2)},
+        {"head": 1, "workers": 2},
+        ("rayClusterConfig", "workerGroupSpecs", "0", "template"),
+    ),
     (JOB_SETS, job_set_spec(), {"driver": 1, "workers": 2}, ("replicatedJobs", "1", "template", "spec", "template")),
     (PYTORCH, PYTORCH_SPEC, {"master": 1, "worker": 2}, ("pytorchReplicaSpecs", "Worker", "template")),
 ]
@@ -75,7 +81,8 @@ def at(obj: Any, path: tuple[str, ...]) -> Any:
 
 
 def suspended(obj: Object) -> bool:
-    return bool((obj["spec"].get("runPolicy") or obj["spec"]).get("suspend"))
+    spec = obj["spec"]
+    return bool((spec.get("runPolicy") or spec.get("rayClusterConfig") or spec).get("suspend"))
 
 
 @pytest.mark.parametrize(("resource", "spec", "sizes", "path"), KINDS, ids=[each[0].kind for each in KINDS])
