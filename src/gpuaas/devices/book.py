@@ -11,6 +11,7 @@ from typing import Any
 from gpuaas.devices.amounts import PODS, Amounts, allocatable_of, requests_of
 
 View = Mapping[str, Any]
+Port = tuple[str, str, int]  # address, protocol, number
 _FINISHED = ("Succeeded", "Failed")
 _DEFAULT_PODS = 110
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -28,7 +29,7 @@ class Ask:
     requests: Amounts
     priority: int
     owner: str
-    ports: frozenset[tuple[str, str, int]]
+    ports: frozenset[Port]
     shuns: bool  # has a required anti-affinity, which also keeps later pods away
     leaving: bool
     since: str  # when it started, or was made
@@ -54,7 +55,7 @@ def read_pod(pod: View) -> Ask:
         requests=requests_of(pod),
         priority=spec.get("priority") or 0,
         owner=owners[0] if owners else "",
-        ports=_host_ports(spec),
+        ports=host_ports(spec),
         shuns=bool(((spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)),
         leaving=bool(metadata.get("deletionTimestamp")),
         since=status.get("startTime") or metadata.get("creationTimestamp") or "",
@@ -174,7 +175,7 @@ def book_of(nodes: Iterable[View], pods: Iterable[View]) -> Book:
     return book
 
 
-def _host_ports(spec: View) -> frozenset[tuple[str, str, int]]:
+def host_ports(spec: View) -> frozenset[Port]:
     return frozenset(
         (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", port["hostPort"])
         for container in spec.get("containers") or ()

@@ -4,9 +4,10 @@ The questions are asked in kube-scheduler's order and the first that says no spe
 resources are all told. `helped` says whether pods leaving the node could change the answer.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from gpuaas.devices.book import Ask, Place
+from gpuaas.devices.book import Ask, Place, Port
 from gpuaas.devices.constraints import UNSCHEDULABLE, selects, tolerated, untolerated
 from gpuaas.devices.names import PROCESS_CLASS, PROCESS_TAINT
 from gpuaas.devices.neighbours import Neighbourhood
@@ -37,7 +38,7 @@ def refusal(ask: Ask, place: Place, neighbourhood: Neighbourhood | None) -> Refu
         return Refusal((reason,), detail=f"{{{taint['key']}: {taint.get('value') or ''}}}")
     if not selects(ask.spec, place.labels, place.name):
         return Refusal((NOT_SELECTED,))
-    if ask.ports and _ports_clash(ask, place):
+    if ask.ports and ports_clash(ask.ports, [port for other in place.pods.values() for port in other.ports]):
         return Refusal((NO_PORTS,), helped=True)
     missing = _missing(ask, place)
     if missing is not None:
@@ -61,12 +62,11 @@ def _missing(ask: Ask, place: Place) -> Refusal | None:
     return Refusal(tuple(reasons), helped) if reasons else None
 
 
-def _ports_clash(ask: Ask, place: Place) -> bool:
-    taken = [port for other in place.pods.values() for port in other.ports]
+def ports_clash(wanted: Iterable[Port], taken: Sequence[Port]) -> bool:
     return any(
         number == other
         and protocol == other_protocol
         and (address == other_address or "0.0.0.0" in (address, other_address))
-        for address, protocol, number in ask.ports
+        for address, protocol, number in wanted
         for other_address, other_protocol, other in taken
     )

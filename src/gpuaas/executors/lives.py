@@ -4,7 +4,7 @@ Made from the pod (and its job's annotations) alone, so that a control plane tha
 and nothing about it has to be stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ class Life:
     start: float
     stop: float
     containers: tuple[ContainerLife, ...]
+    ready_after: float | None = 0.0  # seconds after they started; None: never
     no_image: bool = False
     ending: str = ""  # a reason other than Error or Completed
 
@@ -57,9 +58,24 @@ def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0)
             ContainerLife(one["name"], _faster(_script(one, spec, said, known_values(pod, one)), speed))
             for one in spec["containers"]
         ),
+        ready_after=_ready_after(spec["containers"], speed),
         no_image=said.get(wishes.FAIL) == wishes.NO_IMAGE,
         ending=wishes.OUT_OF_MEMORY if said.get(wishes.FAIL) == wishes.OUT_OF_MEMORY else "",
     )
+
+
+def _ready_after(containers: Sequence[Mapping[str, Any]], speed: float) -> float | None:
+    """What a probe asks is answered with yes, no sooner than it is asked; unless it runs a command that can only fail."""
+    latest = 0.0
+    for one in containers:
+        for probe in (one.get("startupProbe"), one.get("readinessProbe")):
+            if not probe:
+                continue
+            asked = probe.get("exec")
+            if asked and read_script(asked).exit_code:
+                return None
+            latest = max(latest, float(probe.get("initialDelaySeconds") or 0))
+    return latest / speed
 
 
 def _script(

@@ -13,6 +13,8 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
+from gpuaas.devices.book import host_ports
+from gpuaas.devices.fit import NO_PORTS, ports_clash
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
@@ -24,7 +26,7 @@ from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
-from gpuaas.runtime.pods import is_finished, phase_of
+from gpuaas.runtime.pods import is_finished, is_ready, phase_of
 from gpuaas.runtime.writes import merge_diff
 
 ON_NODE = "node"  # index of pods
@@ -39,6 +41,7 @@ class Run:
     life: Life
     accepted: float
     started: float | None = None  # the containers run since then
+    ready: bool = False
     restarts: int = 0
     resting: float | None = None  # until then
     stopping: float | None = None
@@ -86,12 +89,25 @@ class SimulatedKubelet(Controller):
             if is_deleting(pod):
                 await self._remove(pod)
             return None
-        run = self._runs.get(uid_of(pod)) or await self._begin(pod)
+        run = self._runs.get(uid_of(pod))
+        if run is None and self._lacks_ports(pod):
+            why = f"Pod was rejected: Predicate NodePorts failed: {NO_PORTS}"
+            await self._write(pod, statuses.refused(pod, "NodePorts", why, self.clock.now()))
+            return None
+        run = run or await self._begin(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
         if run.started is None:
             return await self._start(pod, run)
         return await self._go_on(pod, run)
+
+    def _lacks_ports(self, pod: Object) -> bool:
+        """A pod that was put here past the scheduler wants what another one has."""
+        wanted = host_ports(pod["spec"])
+        if not wanted or phase_of(pod) != "Pending" or is_deleting(pod):
+            return False
+        others = [one for one in self._pods.indexed(ON_NODE, pod["spec"]["nodeName"]) if uid_of(one) in self._runs]
+        return ports_clash(wanted, [port for one in others for port in host_ports(one["spec"])])
 
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
@@ -101,7 +117,7 @@ class SimulatedKubelet(Controller):
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
             running = (one.get("state") or {}).get("running")
             if running:
-                run.started = parse_rfc3339(running["startedAt"])
+                run.started, run.ready = parse_rfc3339(running["startedAt"]), is_ready(pod)
         self._runs[uid_of(pod)] = run
         return run
 
@@ -119,10 +135,24 @@ class SimulatedKubelet(Controller):
                 await self._write(pod, statuses.creating(pod, host, now))
             return Requeue(begins - now)
         run.started, run.resting = now, None
-        address = (pod.get("status") or {}).get("podIP") or self._addresses.take(uid_of(pod))
-        await self._write(pod, statuses.running(pod, host, address, now, run.restarts))
+        await self._write_running(pod, run)
         self._tell_start(pod)
-        return Requeue(run.life.seconds) if run.life.seconds is not None else None
+        return self._next(run)
+
+    async def _write_running(self, pod: Object, run: Run) -> None:
+        assert run.started is not None
+        now, after = self.clock.now(), run.life.ready_after
+        run.ready = after is not None and now >= run.started + after
+        address = (pod.get("status") or {}).get("podIP") or self._addresses.take(uid_of(pod))
+        status = statuses.running(pod, self._host(pod), address, run.started, run.restarts, ready=run.ready, now=now)
+        await self._write(pod, status)
+
+    def _next(self, run: Run) -> Requeue | None:
+        """When there is something to do about it without anybody's asking."""
+        assert run.started is not None
+        spans = (run.life.seconds, None if run.ready else run.life.ready_after)
+        moments = [run.started + span for span in spans if span is not None]
+        return Requeue(max(0.0, min(moments) - self.clock.now())) if moments else None
 
     def _tell_start(self, pod: Object) -> None:
         for one in pod["spec"]["containers"]:
@@ -133,15 +163,14 @@ class SimulatedKubelet(Controller):
 
     async def _go_on(self, pod: Object, run: Run) -> Requeue | None:
         assert run.started is not None
-        if phase_of(pod) == "Pending":  # the write that said it runs was lost
-            address = self._addresses.take(uid_of(pod))
-            await self._write(pod, statuses.running(pod, self._host(pod), address, run.started, run.restarts))
-        seconds = run.life.seconds
-        if seconds is None:
-            return None
-        left = run.started + seconds - self.clock.now()
-        if left > 0:
-            return Requeue(left)
+        seconds, after, now = run.life.seconds, run.life.ready_after, self.clock.now()
+        if seconds is None or now < run.started + seconds:
+            due = not run.ready and after is not None and now >= run.started + after
+            if due or phase_of(pod) == "Pending":  # the write that said it runs was lost
+                await self._write_running(pod, run)
+            elif _is_changed(pod):
+                await self._write(pod, statuses.followed(pod, now))
+            return self._next(run)
         if self._starts_again(pod, run):
             return await self._rest(pod, run)
         endings = {one.name: self._ending(run, one.script.exit_code, one.script.seconds) for one in run.life.containers}
@@ -217,6 +246,15 @@ class SimulatedKubelet(Controller):
 
     def _host(self, pod: Object) -> str:
         return self._hosts[pod["spec"]["nodeName"]]
+
+
+def _is_changed(pod: Mapping[str, Any]) -> bool:
+    """Whether somebody changed what it should be since its status was written."""
+    status = pod.get("status") or {}
+    if status.get("observedGeneration") != pod["metadata"].get("generation"):
+        return True
+    added = pod["spec"].get("ephemeralContainers")
+    return bool(added) and len(added) != len(status.get("ephemeralContainerStatuses") or ())
 
 
 def _node_of(pod: Mapping[str, Any]) -> Iterable[str]:

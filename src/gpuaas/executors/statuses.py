@@ -37,17 +37,41 @@ def creating(pod: View, host: str, now: float, reason: str = "ContainerCreating"
     return status
 
 
-def running(pod: View, host: str, address: str, started: float, restarts: int = 0) -> Object:
+def running(
+    pod: View,
+    host: str,
+    address: str,
+    started: float,
+    restarts: int = 0,
+    *,
+    ready: bool = True,
+    now: float | None = None,
+) -> Object:
+    """`now`: where that is not the moment they started."""
     state = {"running": {"startedAt": rfc3339(started)}}
     containers = [
-        _container(pod, one, state, ready=True, restarts=restarts, last=_last_state(pod, one["name"]))
+        _container(pod, one, state, ready=ready, restarts=restarts, last=_last_state(pod, one["name"]), started=True)
         for one in _containers(pod)
     ]
-    status = _status(pod, "Running", host, started, containers, ready=True)
+    status = _status(pod, "Running", host, started if now is None else now, containers, ready=ready)
     if _init(pod):
         done = {"terminated": _terminated(Ending(0, started=started, finished=started), started)}
         status["initContainerStatuses"] = [_container(pod, one, done, ready=True) for one in _init(pod)]
     status["podIP"], status["podIPs"] = address, [{"ip": address}]
+    return status
+
+
+def followed(pod: View, now: float) -> Object:
+    """The status with what came to the spec of a running pod: that it was seen, and containers added to look inside."""
+    status = dict(pod.get("status") or {})
+    if "generation" in pod["metadata"]:
+        status["observedGeneration"] = pod["metadata"]["generation"]
+    added = pod["spec"].get("ephemeralContainers") or ()
+    known = {one["name"]: one for one in status.get("ephemeralContainerStatuses") or ()}
+    if len(added) > len(known):
+        state = {"running": {"startedAt": rfc3339(now)}}
+        made = [known.get(one["name"]) or _container(pod, one, state, started=False) for one in added]
+        status["ephemeralContainerStatuses"] = made
     return status
 
 
@@ -86,6 +110,8 @@ def refused(pod: View, reason: str, message: str, now: float) -> Object:
 
 def _status(pod: View, phase: str, host: str, now: float, containers: Sequence[Object], *, ready: bool) -> Object:
     status = dict(pod.get("status") or {})
+    if "generation" in pod["metadata"]:
+        status["observedGeneration"] = pod["metadata"]["generation"]
     status["phase"] = phase
     status["conditions"] = _conditions(pod, now, ready=ready, sandbox=phase == "Running")
     status["hostIP"], status["hostIPs"] = host, [{"ip": host}]

@@ -151,6 +151,62 @@ async def test_a_lost_node_falls_silent_with_its_pods_and_goes_on_when_it_is_bac
 
 
 @scenario
+async def test_a_pod_is_ready_no_sooner_than_its_probe_asks() -> None:
+    async with stage(keeper, kubelet) as on:
+        for name, probe in (
+            ("late", {"httpGet": {"port": 80}, "initialDelaySeconds": 15}),
+            ("never", {"exec": {"command": ["/bin/false"]}}),
+        ):
+            one = shell_pod(name, "sleep 1000", policy="Always")
+            one["spec"]["containers"][0]["readinessProbe"] = probe
+            on.cluster.put(PODS, one)
+        await on.advance(5)
+        late = on.cluster.read(PODS, "late", "default")
+        assert (late["status"]["phase"], is_ready(late)) == ("Running", False)
+        assert late["status"]["containerStatuses"][0]["started"] is True
+        await on.advance(12)
+        late = on.cluster.read(PODS, "late", "default")
+        assert is_ready(late)
+        ready, begun = condition_of(late, "Ready"), late["status"]["containerStatuses"][0]["state"]["running"]
+        assert ready is not None
+        assert ready["lastTransitionTime"] > begun["startedAt"]
+        assert not is_ready(on.cluster.read(PODS, "never", "default"))
+
+
+@scenario
+async def test_what_comes_to_a_running_pod_is_seen() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, shell_pod("p", "sleep 1000"))
+        await on.advance(2)
+        made = on.cluster.read(PODS, "p", "default")["metadata"].get("generation")
+        assert status(on).get("observedGeneration") == made
+        look = {"name": "look", "image": "busybox"}
+        await on.cluster.patch(PODS, "p", {"spec": {"ephemeralContainers": [look]}}, "default")
+        await on.advance(2)
+        (shown,) = status(on)["ephemeralContainerStatuses"]
+        assert (shown["name"], list(shown["state"])) == ("look", ["running"])
+        assert status(on).get("observedGeneration") == on.cluster.read(PODS, "p", "default")["metadata"].get(
+            "generation"
+        )
+        on.cluster.writes.clear()
+        await on.advance(100)
+        assert [write for write in on.cluster.writes if write.resource == "pods"] == []
+
+
+@scenario
+async def test_a_pod_that_was_put_on_a_node_whose_port_is_taken_is_rejected() -> None:
+    async with stage(keeper, kubelet) as on:
+        for name in ("first", "second", "other"):
+            one = shell_pod(name, "sleep 1000", policy="Always")
+            one["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 81 if name == "other" else 80}]
+            on.cluster.put(PODS, one)
+            await on.advance(2)
+        found = {name: status(on, name) for name in ("first", "second", "other")}
+        assert [found[name]["phase"] for name in found] == ["Running", "Failed", "Running"]
+        assert found["second"]["reason"] == "NodePorts"
+
+
+@scenario
 async def test_the_run_time_may_stand_on_the_job() -> None:
     async with stage(keeper, kubelet, NodeLifecycleController, PodScheduler, JobController) as on:
         made = job("train")

@@ -126,6 +126,11 @@ def test_quality_of_service(resources: list[dict[str, Any]], word: str) -> None:
         ({"containers": []}, "spec.containers: Required value"),
         ({"restartPolicy": "Sometimes"}, 'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"'),
         ({"dnsPolicy": "Mine"}, 'spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"'),
+        (
+            {"securityContext": {"sysctls": [{"name": "foo-", "value": "1"}]}},
+            'spec.securityContext.sysctls[0].name: Invalid value: "foo-": must have at most 253 characters and match '
+            "regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
+        ),
         ({"dnsPolicy": "None"}, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"),
         ({"hostname": "a.b"}, 'spec.hostname: Invalid value: "a.b": must not contain dots'),

@@ -1,5 +1,6 @@
 """What the spec of a pod, or of a template of pods, must say as a whole. Its parts are in the modules beside this one."""
 
+import re
 from typing import Final
 
 from gpuaas.api.kubernetes.rules.checks import (
@@ -33,6 +34,8 @@ from gpuaas.base.repeats import Repeats
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_LONGEST_SYSCTL: Final = 253
+_SYSCTL: Final = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 _looked_at: Final = Repeats[list[FieldError]]()
 
 
@@ -146,6 +149,7 @@ def _security(spec: View, path: str) -> list[FieldError]:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(child(path, "shareProcessNamespace"), True, text))
+    errors += _sysctls(context, child(path, "sysctls"))
     policy = context.get("fsGroupChangePolicy")
     if policy is not None:
         errors += known(policy, ("Always", "OnRootMismatch"), child(path, "fsGroupChangePolicy"))
@@ -153,6 +157,22 @@ def _security(spec: View, path: str) -> list[FieldError]:
     if policy is not None:
         errors += known(policy, ("Merge", "Strict"), child(path, "supplementalGroupsPolicy"))
     return errors + seccomp(context.get("seccompProfile"), child(path, "seccompProfile"))
+
+
+def _sysctls(context: View, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for index, said in enumerate(context.get("sysctls") or ()):
+        name, at = said.get("name", ""), child(path, index, "name")
+        if not name:
+            errors.append(required(at))
+        elif len(name) > _LONGEST_SYSCTL or not _SYSCTL.fullmatch(name):
+            text = f"must have at most {_LONGEST_SYSCTL} characters and match regex ^{_SYSCTL.pattern}$"
+            errors.append(invalid(at, name, text))
+        elif name in names:
+            errors.append(duplicate(at, name))
+        names.add(name)
+    return errors
 
 
 def _dns(spec: View, path: str) -> list[FieldError]:
