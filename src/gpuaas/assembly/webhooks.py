@@ -30,7 +30,7 @@ from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, PODS
 from gpuaas.controllers.leader_worker_sets.sets import NAME as SET_NAME
-from gpuaas.controllers.leader_worker_sets.sets import told
+from gpuaas.controllers.leader_worker_sets.sets import completed, told
 
 Old = Mapping[str, Any] | None
 _POD = Pod()
@@ -48,6 +48,7 @@ def install_job_webhooks(cluster: Cluster, configured: Configured | None = None)
         cluster.admission.register(kind.resource.group, kind.resource.plural, sets.default)
         cluster.admission.register_check(kind.resource.group, kind.resource.plural, sets.validate)
     cluster.admission.register(PODS.group, PODS.plural, _tell_group)
+    cluster.admission.register(LEADER_WORKER_SET.resource.group, LEADER_WORKER_SET.resource.plural, _complete)
     pods = PodWebhook(around)
     cluster.admission.register(PODS.group, PODS.plural, pods.default)
     cluster.admission.register_check(PODS.group, PODS.plural, pods.validate)
@@ -57,6 +58,11 @@ def _tell_group(op: Operation, obj: Object, old: Old) -> None:
     if old is None and not op.subresource and SET_NAME in (obj["metadata"].get("labels") or ()):
         obj["metadata"].setdefault("namespace", op.namespace)
         told(obj)
+
+
+def _complete(op: Operation, obj: Object, _: Old) -> None:
+    if not op.subresource and obj.get("spec"):
+        completed(obj)
 
 
 class Refused(ApiError):

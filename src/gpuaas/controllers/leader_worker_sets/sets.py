@@ -96,6 +96,21 @@ def service(obj: View) -> Object:
     }
 
 
+def completed(obj: Object) -> None:
+    """What its own webhook fills in before the schema has its say."""
+    spec = dict(obj["spec"])
+    template = dict(spec.get("leaderWorkerTemplate") or {})
+    policy = template.get("restartPolicy") or "RecreateGroupOnPodRestart"
+    template["restartPolicy"] = "None" if policy == "Default" else policy
+    rollout = dict(spec.get("rolloutStrategy") or {})
+    rollout["type"] = rollout.get("type") or "RollingUpdate"
+    if rollout.get("rollingUpdateConfiguration") is None:
+        rollout["rollingUpdateConfiguration"] = {"maxUnavailable": 1, "maxSurge": 0, "partition": 0}
+    network = dict(spec.get("networkConfig") or {})
+    network["subdomainPolicy"] = network.get("subdomainPolicy") or "Shared"
+    obj["spec"] = {**spec, "leaderWorkerTemplate": template, "rolloutStrategy": rollout, "networkConfig": network}
+
+
 def told(pod: Object) -> None:
     """A new pod of such a set learns its group, its place in it, and where its leader is."""
     metadata, spec = pod["metadata"], pod["spec"]

@@ -54,6 +54,17 @@ def test_leaders_and_workers_know_their_group(house: House) -> None:
     assert gated(house, team) == []
 
 
+def test_what_its_operator_fills_in_is_there(house: House) -> None:
+    team = house.team()
+    made = whole(team, queue="", restartPolicy="Default")
+    made["spec"]["rolloutStrategy"] = {"type": ""}
+    spec = house.create(LEADER_WORKER_SETS, made)["spec"]
+    assert spec["leaderWorkerTemplate"]["restartPolicy"] == "None"
+    assert spec["networkConfig"] == {"subdomainPolicy": "Shared"}
+    rolling = {"maxUnavailable": 1, "maxSurge": 0, "partition": 0}
+    assert spec["rolloutStrategy"] == {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling}
+
+
 def test_a_group_of_which_one_starts_again_is_made_anew(house: House) -> None:
     team = house.team()
     house.create(LEADER_WORKER_SETS, whole(team, queue=""))
