@@ -112,6 +112,7 @@ class Resource:
         "hub",
         "name",
         "namespaced",
+        "owners",
         "plural",
         "prefix",
         "raw_prefix",
@@ -147,6 +148,7 @@ class Resource:
         self.stamp = stamp  # of the definition it was made from: another one, another shape
         self.since = 0  # objects not written after this revision may lack what the definition says by now
         self._convert = convert
+        self.owners = Repeats[list[Object] | None]()  # after writes of a status (module ownership)
 
     @property
     def bundled(self) -> bool:

@@ -39,7 +39,7 @@ class CustomVersion:
         self._openapi = openapi
         self._schemas = schemas
         self._schema: Schema | None = None
-        self._new = Repeats[list[FieldError]]()
+        self._checked = Repeats[list[FieldError]]()
         self._empty_status = b""
 
     @property
@@ -62,10 +62,10 @@ class CustomVersion:
         return decoded.obj, decoded.unknown
 
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
-        if old is not None or subresource or self._speaks_of_metadata:
+        if self._speaks_of_metadata:
             return self._check(obj, old, subresource)
-        said = {key: value for key, value in obj.items() if key != "metadata"}
-        return self._new.of(said, lambda: self._check(obj, None))
+        said = (_content(obj), None if old is None else _content(old), subresource)
+        return self._checked.of(said, lambda: self._check(obj, old, subresource))
 
     @cached_property
     def _speaks_of_metadata(self) -> bool:
@@ -102,6 +102,10 @@ class _SelectableFields(Behaviour):
 
     def fields(self, obj: Mapping[str, Any]) -> Mapping[str, str]:
         return {name: _text(path.find(obj)) for name, path in self._paths.items()}
+
+
+def _content(obj: Mapping[str, Any]) -> Object:
+    return {key: value for key, value in obj.items() if key != "metadata"}
 
 
 def _text(found: list[Any]) -> str:

@@ -153,7 +153,7 @@ _ANEW = frozenset(("managedFields", "resourceVersion"))  # the server's, with ev
 
 def metadata_update_errors(op: Operation, obj: Object, old: Mapping[str, Any]) -> list[FieldError]:
     """What is wrong with metadata after an update, as often as Kubernetes says it: once for every look it takes."""
-    if _is_as_before(obj["metadata"], old["metadata"]):
+    if is_as_before(obj["metadata"], old["metadata"]):
         return []  # it has passed
     errors = metadata_errors(op, obj)
     changes = validate_metadata_update(obj, old)
@@ -163,7 +163,8 @@ def metadata_update_errors(op: Operation, obj: Object, old: Mapping[str, Any]) -
     return [*errors, *changes, *changes, *again]
 
 
-def _is_as_before(meta: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+def is_as_before(meta: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Whether nothing changed but what changes with every write."""
     return meta.keys() == before.keys() and all(
         value is before[key] or value == before[key] for key, value in meta.items() if key not in _ANEW
     )

@@ -1,7 +1,9 @@
 """Who owns which field: server-side apply and the tracking of every other write, wired to kinds and versions."""
 
 from gpuaas.api.kinds import Object
+from gpuaas.apiserver.objectmeta import is_as_before
 from gpuaas.apiserver.operation import Operation
+from gpuaas.base.clock import rfc3339
 from gpuaas.machinery import ssa
 
 _STATUS = ssa.from_paths([("f:status",)])
@@ -36,6 +38,29 @@ def apply(op: Operation, live: Object | None, config: Object) -> Object:
 
 def track(op: Operation, old: Object | None, obj: Object) -> Object:
     """The object (hub version) with managedFields brought up to date. Ownership is spoken of in the request's version."""
+    return ssa.with_managed_fields(obj, _owners(op, old, obj) if old is None else _owners_after(op, old, obj))
+
+
+def _owners_after(op: Operation, old: Object, obj: Object) -> list[Object] | None:
+    """Statuses change alike, hundreds in a second. Who owns what after that follows from what was said in them before
+    and is now, and from who owned what: of everything else a write of the status comes to own nothing."""
+    stored, version = old["metadata"].get("managedFields") or [], op.kind.api_version
+    if (
+        op.subresource != "status"
+        or op.version is not op.resource.hub
+        or not is_as_before(obj["metadata"], old["metadata"])
+        or any(entry.get("apiVersion") != version for entry in stored)
+    ):
+        return _owners(op, old, obj)
+    known_by = (_outside_spec(old), _outside_spec(obj), stored, op.manager, rfc3339(op.cluster.clock.now()))
+    return op.resource.owners.of(known_by, lambda: _owners(op, old, obj))
+
+
+def _outside_spec(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in ("metadata", "spec")}
+
+
+def _owners(op: Operation, old: Object | None, obj: Object) -> list[Object] | None:
     before = op.resource.from_hub(old, op.version) if old is not None else None
     after = op.resource.from_hub(obj, op.version)
     tracked = ssa.track_update(
@@ -50,7 +75,8 @@ def track(op: Operation, old: Object | None, obj: Object) -> Object:
         converter=op.converter(),
         reconcile=op.resource.custom and not op.resource.bundled,
     )
-    return ssa.with_managed_fields(obj, tracked["metadata"].get("managedFields"))
+    owners: list[Object] | None = tracked["metadata"].get("managedFields")
+    return owners
 
 
 def _reset_fields(op: Operation) -> ssa.FieldSet:

@@ -10,6 +10,7 @@ from tests.unit.apiserver.conftest import APPLY, MAPS, MERGE, Api, config_map
 
 from gpuaas.apiserver.http import Answer, Request, Response, listen
 from gpuaas.apiserver.read import ListCache
+from gpuaas.base.repeats import Repeats
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 LONG = bytes(range(256)) * 20_000
@@ -145,3 +146,85 @@ def test_an_apply_that_changes_nothing_warns_like_the_one_before(api: Api) -> No
     assert answers[0].body["metadata"]["resourceVersion"] == answers[1].body["metadata"]["resourceVersion"]
     for answer in answers:
         assert any("spec.externalIPs is deprecated" in warning for warning in answer.warnings)
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GAUGES = "/apis/example.org/v1/namespaces/default/gauges"
+STATUSES = [
+    ("ann", {"level": 1}),
+    ("ben", {"level": 1, "words": "low"}),
+    ("ann", {"words": "high"}),
+    ("ann", {"level": 2, "words": None}),
+    ("ben", {"level": 2}),
+    ("cas", {"parts": [{"name": "a", "state": "on"}, {"name": "b"}]}),
+    ("ann", {"parts": [{"name": "a", "state": "off"}]}),
+]
+
+
+def _gauges(api: Api) -> None:
+    part = {
+        "type": "object",
+        "required": ["name"],
+        "properties": {"name": {"type": "string"}, "state": {"type": "string"}},
+    }
+    parts = {"type": "array", "items": part, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    status = {
+        "type": "object",
+        "properties": {"level": {"type": "integer"}, "words": {"type": "string"}, "parts": parts},
+        "x-kubernetes-validations": [
+            {"rule": "!has(oldSelf.level) || self.level >= oldSelf.level", "message": "it never falls"}
+        ],
+    }
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"status": status}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema, "subresources": {"status": {}}}
+    names = {"plural": "gauges", "singular": "gauge", "kind": "Gauge"}
+    spec = {"group": "example.org", "scope": "Namespaced", "names": names, "versions": [version]}
+    made = api.send("POST", DEFINITIONS, {"metadata": {"name": "gauges.example.org"}, "spec": spec})
+    assert made.status in (201, 409)
+
+
+def _played(api: Api, name: str) -> list[list[dict[str, Any]]]:
+    """Who owned what after each step."""
+    assert api.send("POST", GAUGES, {"metadata": {"name": name, "labels": {"a": "b"}}}).status == 201
+    seen = []
+    for manager, status in STATUSES:
+        answer = api.send("PATCH", f"{GAUGES}/{name}/status", {"status": status}, MERGE, fieldManager=manager)
+        assert answer.status == 200, answer.message
+        fields = answer.body["metadata"]["managedFields"]
+        seen.append([{key: value for key, value in entry.items() if key != "time"} for entry in fields])
+    return seen
+
+
+def test_statuses_that_change_like_others_before_have_the_same_owners(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _gauges(api)
+    first, like_it = _played(api, "first"), _played(api, "like-it")
+    monkeypatch.setattr(Repeats, "of", lambda _self, _value, find: find())
+    assert first == like_it == _played(api, "the-long-way")
+
+
+def test_what_was_allowed_of_one_object_is_asked_again_of_one_that_was_otherwise(api: Api) -> None:
+    _gauges(api)
+    for name, level in (("low", 1), ("lower", 1), ("high", 3)):
+        api.send("POST", GAUGES, {"metadata": {"name": name}})
+        api.send("PATCH", f"{GAUGES}/{name}/status", {"status": {"level": level}}, MERGE)
+    answers = {
+        name: api.send("PATCH", f"{GAUGES}/{name}/status", {"status": {"level": 2}}, MERGE)
+        for name in ("low", "lower", "high")
+    }
+    assert {name: answer.status for name, answer in answers.items()} == {"low": 200, "lower": 200, "high": 422}
+    assert "it never falls" in answers["high"].message
+
+
+def test_a_status_written_with_other_labels_leaves_the_labels_owner_alone(api: Api) -> None:
+    _gauges(api)
+    for name in ("plain", "labelled"):
+        named = {"metadata": {"name": name, "annotations": {"a": "b"}}}
+        made = api.send("POST", GAUGES, named, fieldManager="ann").body
+        labels = {"labels": {"a": "b"}} if name == "labelled" else {}
+        sent = {**made, "metadata": {**made["metadata"], **labels}, "status": {"level": 5}}
+        answer = api.send("PUT", f"{GAUGES}/{name}/status", sent, fieldManager="ben")
+        owned = {entry["manager"]: entry["fieldsV1"] for entry in answer.body["metadata"]["managedFields"]}
+        assert owned["ben"] == {"f:status": {".": {}, "f:level": {}}}
+        assert "labels" not in answer.body["metadata"]
