@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuaas.api.kinds import Behaviour
 from gpuaas.api.kueue.validation import IMMUTABLE, labels, not_negative, quantity, tolerations
+from gpuaas.api.metadata import qualified_messages
 from gpuaas.base.fielderrors import (
     FieldError,
     child,
@@ -168,7 +169,7 @@ def _conditions(conditions: Sequence[Fields]) -> Iterator[FieldError]:
         if condition["type"] in seen:
             yield duplicate(child(path, "type"), condition["type"])
         seen.add(condition["type"])
-        yield from (invalid(child(path, "type"), condition["type"], t) for t in is_qualified_name(condition["type"]))
+        yield from (invalid(child(path, "type"), condition["type"], t) for t in qualified_messages(condition["type"]))
 
 
 def _reclaimable(obj: Fields, old: Fields | None) -> Iterator[FieldError]:
