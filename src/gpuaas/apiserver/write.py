@@ -146,6 +146,8 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         merge, check = PARTS[op.subresource]
         obj = merge(obj, old, op.cluster.clock.now())
         rules = behaviour.validate(obj) + check(obj, old)
+        if op.resource.prefix == "/pods/":
+            _count_change(op, obj, old)
     else:
         _all_but_status(op, obj, old)
         op.cluster.admission.admit(op, obj, old)
@@ -178,7 +180,11 @@ def _all_but_status(op: Operation, obj: Object, old: Mapping[str, Any]) -> None:
     if op.hub.status:
         copy_key(obj, old, "status")
     behaviour.prepare_update(obj, old)
-    if behaviour.generation and _spec_changed(op, obj, old):
+    _count_change(op, obj, old)
+
+
+def _count_change(op: Operation, obj: Object, old: Mapping[str, Any]) -> None:
+    if op.hub.behaviour.generation and _spec_changed(op, obj, old):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 

@@ -184,3 +184,10 @@ def test_a_token_is_made_for_an_account_that_is_there(api: Api) -> None:
 @pytest.mark.parametrize("path", ["status/more", "scale/x", "log/../..", "nothing"])
 def test_nothing_lies_below_a_subresource(api: Api, path: str) -> None:
     assert api.send("GET", f"{PODS}/quiet/{path}").status == 404
+
+
+def test_a_container_that_is_added_to_look_inside_makes_another_generation(api: Api) -> None:
+    pod(api, "looked-into")
+    body = {"spec": {"ephemeralContainers": [{"name": "look", "image": "busybox"}]}}
+    added = api.send("PATCH", f"{PODS}/looked-into/ephemeralcontainers", body, MERGE).body
+    assert (added["metadata"]["generation"], len(added["spec"]["ephemeralContainers"])) == (2, 1)
