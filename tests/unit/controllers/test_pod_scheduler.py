@@ -150,3 +150,18 @@ async def test_a_pod_of_lower_priority_is_preempted_with_words() -> None:
         await on.cluster.delete(PODS, "low", "default", grace=0)
         await on.settle()
         assert where(on) == {"high": "a"}
+
+
+@scenario
+async def test_it_writes_under_the_name_of_the_real_scheduler() -> None:
+    async with stage(PodScheduler) as on:
+        patch, names = on.cluster.patch, []
+
+        async def noted(*where: Any, **how: Any) -> Any:
+            names.append(how["field_manager"])
+            return await patch(*where, **how)
+
+        on.cluster.patch = noted  # type: ignore[method-assign]
+        on.cluster.put(PODS, wants("p", 2))
+        await on.settle()
+        assert names == ["kube-scheduler"]

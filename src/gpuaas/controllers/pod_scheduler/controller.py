@@ -24,6 +24,7 @@ from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 SCHEDULER = "default-scheduler"
+MANAGER = "kube-scheduler"  # whom the real program calls itself when it writes
 _PASS = "pass"  # the only key: one pass looks at everybody
 _AT_ONCE = 128  # bindings in flight; the store commits what comes together together
 
@@ -158,7 +159,7 @@ class PodScheduler(Controller):
         }
         try:
             await self.client.create(
-                PODS, binding, ask.namespace, name=ask.name, subresource="binding", field_manager=SCHEDULER
+                PODS, binding, ask.namespace, name=ask.name, subresource="binding", field_manager=MANAGER
             )
         except (ApiError, OSError) as error:
             if self._binding.pop(ask.uid, None) is not None:
@@ -183,7 +184,7 @@ class PodScheduler(Controller):
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         try:
             await self.client.patch(
-                PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=SCHEDULER
+                PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=MANAGER
             )
         except (Conflict, NotFound):
             return  # it has changed: its news bring it here again
