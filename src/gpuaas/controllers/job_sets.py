@@ -52,6 +52,7 @@ def wanted_job(job_set: View, part: View, index: int) -> Object:
     for kind in ("labels", "annotations"):
         meta[kind] = {**(meta.get(kind) or {}), **marks}
     spec = {
+        "completionMode": "Indexed",
         **template["spec"],
         "template": {**pod, "metadata": meta, "spec": _pod_spec(job_set, pod)},
         "suspend": False,
@@ -119,7 +120,7 @@ def may_start(job_set: View, part: View, parts: Sequence[View]) -> bool:
 
 def _pod_spec(job_set: View, pod: View) -> Object:
     network = job_set["spec"].get("network") or {}
-    spec = dict(pod.get("spec") or {})
+    spec = {"restartPolicy": "OnFailure", **(pod.get("spec") or {})}
     if network.get("enableDNSHostnames", True):
         spec.setdefault("subdomain", network.get("subdomain") or job_set["metadata"]["name"])
     return spec

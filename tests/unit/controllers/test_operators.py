@@ -338,6 +338,21 @@ async def test_a_job_set_is_complete_when_all_its_jobs_are() -> None:
 
 
 @scenario
+async def test_the_jobs_of_a_set_are_indexed_and_try_again_in_place_unless_it_says_otherwise() -> None:
+    async with world(JobSetController, JobController) as on:
+        plain = {"spec": {"template": template("sleep 10")}}
+        said = {"spec": {"completionMode": "NonIndexed", "template": template("sleep 10", policy="Never")}}
+        parts = [{"name": "plain", "template": plain}, {"name": "said", "template": said}]
+        on.cluster.put(JOB_SETS, named("js", {"replicatedJobs": parts}))
+        await on.settle()
+        jobs = {name: on.cluster.read(JOBS, name, "default")["spec"] for name in names(on, JOBS)}
+        shown = {
+            name: (spec["completionMode"], spec["template"]["spec"]["restartPolicy"]) for name, spec in jobs.items()
+        }
+        assert shown == {"js-plain-0": ("Indexed", "OnFailure"), "js-said-0": ("NonIndexed", "Never")}
+
+
+@scenario
 async def test_a_job_set_starts_again_as_often_as_it_may_and_then_fails() -> None:
     async with world(JobSetController, JobController) as on:
         on.cluster.put(JOB_SETS, named("js", set_spec("sleep 1; exit 1", failurePolicy={"maxRestarts": 1})))
