@@ -29,6 +29,7 @@ class Life:
     start: float
     stop: float
     containers: tuple[ContainerLife, ...]
+    before: tuple[ContainerLife, ...] = ()  # init containers, up to the first that fails
     ready_after: float | None = 0.0  # seconds after they started; None: never
     no_image: bool = False
     ending: str = ""  # a reason other than Error or Completed
@@ -43,8 +44,19 @@ class Life:
     def exit_code(self) -> int:
         return next((one.script.exit_code for one in self.containers if one.script.exit_code), 0)
 
+    @property
+    def failing(self) -> ContainerLife | None:
+        """The init container that keeps the others from starting."""
+        last = self.before[-1] if self.before else None
+        return last if last is not None and last.script.exit_code else None
+
+    @property
+    def start_after(self) -> float:
+        """Until its containers start, or will not."""
+        return self.start + sum(one.script.seconds or 0.0 for one in self.before)
+
     def of(self, container: str) -> Script:
-        return next((one.script for one in self.containers if one.name == container), Script())
+        return next((one.script for one in (*self.containers, *self.before) if one.name == container), Script())
 
 
 def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0) -> Life:
@@ -58,10 +70,24 @@ def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0)
             ContainerLife(one["name"], _faster(_script(one, spec, said, known_values(pod, one)), speed))
             for one in spec["containers"]
         ),
+        before=_before(pod, speed),
         ready_after=_ready_after(spec["containers"], speed),
         no_image=said.get(wishes.FAIL) == wishes.NO_IMAGE,
         ending=wishes.OUT_OF_MEMORY if said.get(wishes.FAIL) == wishes.OUT_OF_MEMORY else "",
     )
+
+
+def _before(pod: Mapping[str, Any], speed: float) -> tuple[ContainerLife, ...]:
+    """What takes time or fails before the containers start, as far as it can be read; sidecars stay beside them."""
+    made: list[ContainerLife] = []
+    for one in pod["spec"].get("initContainers") or ():
+        if one.get("restartPolicy") == "Always":
+            continue
+        script = _faster(read_script(one, known_values(pod, one)), speed)
+        made.append(ContainerLife(one["name"], script))
+        if script.exit_code:
+            break
+    return tuple(made)
 
 
 def _ready_after(containers: Sequence[Mapping[str, Any]], speed: float) -> float | None:

@@ -18,7 +18,7 @@ from gpuaas.devices.fit import NO_PORTS, ports_clash
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
-from gpuaas.executors.lives import Life, life_of
+from gpuaas.executors.lives import ContainerLife, Life, life_of
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.statuses import Ending
@@ -129,15 +129,32 @@ class SimulatedKubelet(Controller):
             if await self._write(pod, statuses.creating(pod, host, now, NO_IMAGE, message)):
                 self.recorder.event(PODS, pod, WARNING, "BackOff", message)
             return None
-        begins = run.resting if run.resting is not None else run.accepted + run.life.start
+        begins = run.resting if run.resting is not None else run.accepted + run.life.start_after
         if now < begins:
             if run.resting is None:
                 await self._write(pod, statuses.creating(pod, host, now))
             return Requeue(begins - now)
+        if run.life.failing is not None:
+            return await self._fail_to_begin(pod, run, run.life.failing)
         run.started, run.resting = now, None
         await self._write_running(pod, run)
         self._tell_start(pod)
         return self._next(run)
+
+    async def _fail_to_begin(self, pod: Object, run: Run, failing: ContainerLife) -> Requeue | None:
+        """An init container fails: that is the end of the pod, or it is tried again after a pause."""
+        now, host, span = self.clock.now(), self._host(pod), failing.script.seconds or 0.0
+        ending = Ending(failing.script.exit_code, started=now - span, finished=now)
+        if pod["spec"].get("restartPolicy", "Always") == "Never":
+            await self._write(pod, statuses.stuck(pod, host, now, failing.name, ending))
+            self._runs.pop(uid_of(pod), None)
+            return None
+        pause = _RESTARTS.delay(run.restarts) / self._speed
+        run.restarts += 1
+        run.resting = now + pause + span
+        await self._write(pod, statuses.stuck(pod, host, now, failing.name, ending, run.restarts, pause))
+        self._tell_back_off(pod, failing.name)
+        return Requeue(pause + span)
 
     async def _write_running(self, pod: Object, run: Run) -> None:
         assert run.started is not None
@@ -193,11 +210,14 @@ class SimulatedKubelet(Controller):
         run.restarts += 1
         run.started, run.resting = None, now + pause
         await self._write(pod, statuses.resting(pod, self._host(pod), now, ending, run.restarts, pause))
-        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         for one in pod["spec"]["containers"]:
-            words = f"Back-off restarting failed container {one['name']} in pod {name}_{namespace}({uid_of(pod)})"
-            self.recorder.event(PODS, pod, WARNING, "BackOff", words)
+            self._tell_back_off(pod, one["name"])
         return Requeue(pause)
+
+    def _tell_back_off(self, pod: Object, container: str) -> None:
+        name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        words = f"Back-off restarting failed container {container} in pod {name}_{namespace}({uid_of(pod)})"
+        self.recorder.event(PODS, pod, WARNING, "BackOff", words)
 
     async def _stop(self, pod: Object, run: Run) -> Requeue | None:
         """Deleted: the containers are told to end and given the grace period for it."""

@@ -61,6 +61,39 @@ def running(
     return status
 
 
+def stuck(
+    pod: View, host: str, now: float, failing: str, ending: Ending, restarts: int = 0, pause: float | None = None
+) -> Object:
+    """An init container failed. `pause`: until it is tried again; without one the pod is over."""
+    waiting: Object = {"waiting": {"reason": "PodInitializing"}}
+    done = {"terminated": _terminated(Ending(0, started=ending.started, finished=ending.started), now)}
+    failed = {"terminated": _terminated(ending, now)}
+    containers = [_container(pod, one, waiting) for one in _containers(pod)]
+    status = _status(pod, "Failed" if pause is None else "Pending", host, now, containers, ready=False)
+    inits, seen = [], False
+    for one in _init(pod):
+        if one["name"] == failing:
+            seen = True
+            inits.append(_failed_init(pod, one, failed, restarts, pause))
+        else:
+            inits.append(_container(pod, one, waiting) if seen else _container(pod, one, done, ready=True))
+    status["initContainerStatuses"] = inits
+    names = " ".join(one["name"] for one in inits if not one["ready"])
+    for condition in status["conditions"]:
+        if condition["type"] == "Initialized":
+            message = f"containers with incomplete status: [{names}]"
+            condition |= {"status": "False", "reason": "ContainersNotInitialized", "message": message}
+    return status
+
+
+def _failed_init(pod: View, container: View, failed: Object, restarts: int, pause: float | None) -> Object:
+    if pause is None:
+        return _container(pod, container, failed, started=False)
+    message = f"back-off {pause:.0f}s restarting failed container={container['name']} pod={pod['metadata']['name']}"
+    state = {"waiting": {"reason": "CrashLoopBackOff", "message": message}}
+    return _container(pod, container, state, restarts=restarts, last=failed, started=False)
+
+
 def followed(pod: View, now: float) -> Object:
     """The status with what came to the spec of a running pod: that it was seen, and containers added to look inside."""
     status = dict(pod.get("status") or {})

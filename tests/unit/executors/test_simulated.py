@@ -173,6 +173,53 @@ async def test_a_pod_is_ready_no_sooner_than_its_probe_asks() -> None:
         assert not is_ready(on.cluster.read(PODS, "never", "default"))
 
 
+def with_init(policy: str, *texts: str) -> Any:
+    one = shell_pod("p", "sleep 1000", policy=policy)
+    commands = [(f"init{number}", ["sh", "-c", text]) for number, text in enumerate(texts, 1)]
+    one["spec"]["initContainers"] = [{"name": name, "image": "i", "command": words} for name, words in commands]
+    return one
+
+
+@scenario
+async def test_init_containers_take_their_time() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, with_init("Never", "sleep 5", "sleep 10"))
+        await on.advance(14)
+        assert status(on)["phase"] == "Pending"
+        await on.advance(2)
+        assert status(on)["phase"] == "Running"
+        assert [one["state"]["terminated"]["exitCode"] for one in status(on)["initContainerStatuses"]] == [0, 0]
+
+
+@scenario
+async def test_an_init_container_that_fails_ends_a_pod_that_is_not_to_be_restarted() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, with_init("Never", "true", "exit 3", "true"))
+        await on.advance(5)
+        found = status(on)
+        assert found["phase"] == "Failed"
+        states = [one["state"] for one in found["initContainerStatuses"]]
+        assert [list(each) for each in states] == [["terminated"], ["terminated"], ["waiting"]]
+        assert states[1]["terminated"]["exitCode"] == 3
+        assert state(on) == {"waiting": {"reason": "PodInitializing"}}
+        initialized = condition_of(on.cluster.read(PODS, "p", "default"), "Initialized")
+        assert initialized is not None
+        assert initialized["message"] == "containers with incomplete status: [init2 init3]"
+
+
+@scenario
+async def test_an_init_container_that_fails_is_tried_again_and_again() -> None:
+    async with stage(keeper, kubelet) as on:
+        on.cluster.put(PODS, with_init("Always", "false"))
+        await on.advance(100)
+        found = status(on)
+        assert found["phase"] == "Pending"
+        (init,) = found["initContainerStatuses"]
+        assert init["restartCount"] >= 3
+        assert init["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+        assert init["lastState"]["terminated"]["exitCode"] == 1
+
+
 @scenario
 async def test_what_comes_to_a_running_pod_is_seen() -> None:
     async with stage(keeper, kubelet) as on:
