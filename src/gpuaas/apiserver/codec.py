@@ -17,6 +17,7 @@ from gpuaas.machinery.yamltext import dump_yaml
 
 JSON_TYPE: Final = "application/json"
 YAML_TYPE: Final = "application/yaml"
+LINE_END: Final = b"\n"  # of objects on one line, so that a terminal goes on below
 _encoder = msgspec.json.Encoder()
 encode = _encoder.encode
 
@@ -97,7 +98,7 @@ def encode_as(wanted: Wanted, obj: Any, *, pretty: bool = False) -> bytes:
         raw = encode(obj)
         # All JSON is YAML: what is long is left at that, since writing it prettily would keep everybody else waiting.
         return dump_yaml(obj).encode() if len(raw) < _PRETTY_YAML else raw
-    return indented(encode(obj)) if pretty else encode(obj)
+    return indented(encode(obj)) if pretty else encode(obj) + LINE_END
 
 
 def indented(body: bytes) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpuaas
-from gpuaas.apiserver.codec import encode, for_people, indented, negotiate
+from gpuaas.apiserver.codec import PLAIN, encode, encode_as, for_people, indented, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
 from gpuaas.apiserver.requestinfo import RequestInfo
@@ -160,8 +160,7 @@ def _paths(cluster: "Cluster") -> list[str]:
 
 
 def _json(request: Request, document: Mapping[str, Any], media: bytes = JSON) -> Response:
-    body = encode(document)
-    return _raw(request, indented(body) if for_people(request.headers, request.query) else body, media)
+    return _raw(request, encode_as(PLAIN, document, pretty=for_people(request.headers, request.query)), media)
 
 
 def _raw(request: Request, body: bytes, media: bytes = JSON) -> Response:

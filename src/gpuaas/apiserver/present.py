@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuaas.api.kinds import Kind, Object
-from gpuaas.apiserver.codec import Wanted, encode_as, indented
+from gpuaas.apiserver.codec import LINE_END, Wanted, encode_as, indented
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.base.errors import BadRequest, NotAcceptable
 from gpuaas.base.fielderrors import invalid
@@ -20,7 +20,7 @@ def outcome_body(op: Operation, outcome: Outcome, wanted: Wanted) -> bytes:
     if outcome.converted:
         return encode_as(wanted, obj, pretty=op.pretty)
     if not wanted.form and wanted.media == "json" and outcome.raw is not None and op.version is op.resource.hub:
-        return indented(outcome.raw) if op.pretty else outcome.raw
+        return indented(outcome.raw) if op.pretty else outcome.raw + LINE_END
     return encode_as(wanted, shaped(op, obj, wanted), pretty=op.pretty)
 
 

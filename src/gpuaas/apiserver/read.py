@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuaas.apiserver.codec import PLAIN, Wanted, encode, encode_as
+from gpuaas.apiserver.codec import LINE_END, PLAIN, Wanted, encode, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import outcome_body, package, partial, table
@@ -28,7 +28,7 @@ def get_body(op: Operation, wanted: Wanted) -> bytes:
     """The object as the client wants it; as it is stored, it need not even be decoded."""
     entry = _entry(op)
     if wanted is PLAIN and op.version is op.resource.hub and not op.pretty and entry.revision > op.resource.since:
-        return entry.raw
+        return entry.raw + LINE_END
     return outcome_body(op, _outcome(op, entry), wanted)
 
 
@@ -217,7 +217,7 @@ def _joined(op: Operation, entries: Sequence[Entry], metadata: dict[str, Any]) -
         items = b"{" + b",{".join([entry.raw[skip:] for entry in entries])
     else:
         items = b""
-    return b"".join((head, items, b"]}"))
+    return b"".join((head, items, b"]}", LINE_END))
 
 
 def _raw(op: Operation, entry: Entry) -> bytes:

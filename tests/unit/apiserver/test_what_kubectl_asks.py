@@ -176,4 +176,5 @@ def test_what_people_look_at_is_indented(
 ) -> None:
     answer = api._answer(api._request("GET", path, None, "", headers, dict([query.split("=")] if query else [])))
     assert answer.body.startswith(b'{\n  "') == indented
+    assert answer.body.endswith(b"}\n") == (not indented and not path.startswith("/openapi"))
     assert json.loads(answer.body)
