@@ -94,8 +94,7 @@ class Access:
         where = (signing_requests.GROUP, signing_requests.PLURAL)
         admission.register(*where, self._note_user)
         admission.register_check(*where, self._check_request)
-        for subresource in ("approval", "status"):
-            admission.register_check(*where, self._check_word, subresource=subresource)
+        admission.register_check(*where, self._check_word, status=True)
 
     def _note_user(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:
@@ -110,7 +109,7 @@ class Access:
             return
         if op.subresource == "approval":
             signing_requests.check_approval(self.rbac, op.user, old)
-        else:
+        elif op.subresource == "status":
             signing_requests.check_signature(self.rbac, op.user, obj, old)
 
     def _check_grant(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:

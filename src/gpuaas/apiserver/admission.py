@@ -45,7 +45,7 @@ class Admission:
         self._cluster = cluster
         self._policies = Policies(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
-        self.checks: dict[tuple[str, str, str], list[Plugin]] = {}
+        self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
         self.register("", "persistentvolumes", self._volume)
@@ -62,9 +62,10 @@ class Admission:
         """Adds a rule for one resource, after those already there."""
         self.plugins.setdefault((group, plural), []).append(plugin)
 
-    def register_check(self, group: str, plural: str, check: Plugin, *, subresource: str = "") -> None:
-        """Adds a rule that sees the object as it would be stored, valid and complete, and may only refuse it."""
-        self.checks.setdefault((group, plural, subresource), []).append(check)
+    def register_check(self, group: str, plural: str, check: Plugin, *, status: bool = False) -> None:
+        """Adds a rule that sees the object as it would be stored, valid and complete, and may only refuse it; with
+        `status`, also when its status is written."""
+        self.checks.setdefault((group, plural), []).append((check, status))
 
     def admit(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None and op.resource.namespaced:
@@ -74,8 +75,9 @@ class Admission:
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         self._policies.judge(op, obj, old)
-        for check in self.checks.get((op.resource.group, op.resource.plural, op.subresource), ()):
-            check(op, obj, old)
+        for check, status in self.checks.get((op.resource.group, op.resource.plural), ()):
+            if status or op.subresource != "status":
+                check(op, obj, old)
         if not op.resource.namespaced or op.subresource == "status":
             return
         quotas = list(self._objects("/resourcequotas/", op.namespace))
