@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes import admission as rules
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
+from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.policies import Policies
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
@@ -43,7 +44,7 @@ class NamespaceTerminating(Forbidden):
 class Admission:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
-        self._policies = Policies(cluster)
+        self._policies, self._mutations = Policies(cluster), Mutations(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
         self.register("", "pods", self._pod)
@@ -54,7 +55,8 @@ class Admission:
         for plural in ("resourceclaims", "resourceclaimtemplates"):
             self.register("resource.k8s.io", plural, self._administrator)
         readable, policies = self._policies.refuse_unreadable, "admissionregistration.k8s.io"
-        self.register_check(policies, "validatingadmissionpolicies", readable)
+        for plural in ("validatingadmissionpolicies", "mutatingadmissionpolicies"):
+            self.register_check(policies, plural, readable)
         for plural in ("validatingwebhookconfigurations", "mutatingwebhookconfigurations"):
             self.register_check(policies, plural, self._policies.refuse_unreadable_conditions)
 
@@ -72,6 +74,7 @@ class Admission:
             self._namespace(op, obj)
         for plugin in self.plugins.get((op.resource.group, op.resource.plural), ()):
             plugin(op, obj, old)
+        self._mutations.change(op, obj, old)
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         self._policies.judge(op, obj, old)

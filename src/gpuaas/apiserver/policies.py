@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies at work: every write and deletion is asked about by the policies bound to it.
 
-Which policies there are is kept, compiled, until one of them or a binding changes; without bindings a write pays for
+`Register` and `Request` say which policies are meant, for those that change objects (module mutations) as well. Which there are is kept, compiled, until one of them or a binding changes; without bindings a write pays for
 one look at a number. What an expression means is gpuaas.machinery.schema.policies' business. The configuration of
 admission itself is exempt, so that a bad policy can always be taken away.
 """
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 View = Mapping[str, Any]
 _GROUP = "admissionregistration.k8s.io"
-_POLICIES, _BINDINGS = f"{_GROUP}/validatingadmissionpolicies/", f"{_GROUP}/validatingadmissionpolicybindings/"
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
@@ -46,49 +45,25 @@ class Bound:
     bindings: Sequence[View]
 
 
-class Policies:
-    def __init__(self, cluster: "Cluster") -> None:
+class Register:
+    """The policies of one kind that are bound to something, and what they are given."""
+
+    def __init__(self, cluster: "Cluster", kind: str) -> None:
         self._cluster = cluster
+        self._policies, self._bindings = f"{_GROUP}/{kind}policies/", f"{_GROUP}/{kind}policybindings/"
         self._known: tuple[Bound, ...] = ()
         self._seen = (-1, -1)
 
-    def judge(self, op: Operation, obj: View | None, old: View | None) -> None:
-        """Raises where a policy denies; adds the warnings of those that only warn."""
+    def for_write(self, op: Operation) -> tuple[Bound, ...]:
         bound = self._bound()
-        if not bound or op.resource.group == _GROUP:
-            return
-        request = Request(op, obj, old)
-        denied = [words for each in bound for words in self._denials(each, request)]
-        if denied:
-            raise DeniedByPolicy(op, request.name, *denied[0])
-
-    def judge_deletion(self, op: Operation, entry: Entry) -> None:
-        if self._bound():
-            self.judge(op, None, entry.obj)
-
-    def refuse_unreadable(self, op: Operation, obj: dict[str, Any], old: View | None) -> None:
-        """A policy whose expressions do not compile is refused when it comes."""
-        if op.subresource or (old is not None and old.get("spec") == obj.get("spec")):
-            return
-        problems = compile_policy(obj.get("spec") or {}).problems
-        if problems:
-            raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), problems)
-
-    def refuse_unreadable_conditions(self, op: Operation, obj: dict[str, Any], old: View | None) -> None:
-        """The same for webhooks, whose conditions are expressions too."""
-        if old is not None and old.get("webhooks") == obj.get("webhooks"):
-            return
-        hooks = enumerate(obj.get("webhooks") or ())
-        problems = [error for index, hook in hooks for error in condition_errors(hook, f"webhooks[{index}]")]
-        if problems:
-            raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), problems)
+        return bound if bound and op.resource.group != _GROUP else ()
 
     def _bound(self) -> tuple[Bound, ...]:
         store = self._cluster.store
-        bindings = store.changed(_BINDINGS)
+        bindings = store.changed(self._bindings)
         if not bindings:
             return ()
-        seen = bindings, store.changed(_POLICIES)
+        seen = bindings, store.changed(self._policies)
         if seen != self._seen:
             self._known, self._seen = tuple(self._compiled()), seen
         return self._known
@@ -96,42 +71,14 @@ class Policies:
     def _compiled(self) -> Iterator[Bound]:
         store = self._cluster.store
         bindings: dict[str, list[View]] = {}
-        for entry in store.list(_BINDINGS):
+        for entry in store.list(self._bindings):
             bindings.setdefault(entry.obj["spec"].get("policyName", ""), []).append(entry.obj)
-        for entry in store.list(_POLICIES):
+        for entry in store.list(self._policies):
             name, spec = entry.obj["metadata"]["name"], entry.obj["spec"]
             if name in bindings:
                 yield Bound(name, spec, compile_policy(spec), bindings[name])
 
-    def _denials(self, bound: Bound, request: "Request") -> Iterator[tuple[str, str]]:
-        """(words, reason) of what is denied."""
-        version = request.matched(bound.spec.get("matchConstraints") or {})
-        if version is None:
-            return
-        for binding in bound.bindings:
-            where = binding["spec"].get("matchResources")
-            if where is not None and request.matched(where) is None:
-                continue
-            actions = binding["spec"].get("validationActions") or ()
-            named = f"ValidatingAdmissionPolicy '{bound.name}' with binding '{binding['metadata']['name']}'"
-            for denial in self._judged(bound, binding, request, version):
-                if "Warn" in actions:
-                    request.op.warnings.append(f"Validation failed for {named}: {denial.message}")
-                if "Deny" in actions:
-                    yield f"{named} denied request: {denial.message}", denial.reason
-
-    def _judged(self, bound: Bound, binding: View, request: "Request", version: Version) -> Iterator[Denial]:
-        try:
-            parameters = self._parameters(bound.spec.get("paramKind"), binding["spec"].get("paramRef"), request)
-        except Misconfigured as problem:
-            if bound.policy.fails:
-                yield Denial(f"failed to configure binding: {problem}")
-            return
-        facts = request.facts(version) if parameters else {}
-        for each in parameters:
-            yield from bound.policy.decide({**facts, "params": each})
-
-    def _parameters(self, kind: View | None, reference: View | None, request: "Request") -> list[View | None]:
+    def parameters(self, kind: View | None, reference: View | None, request: "Request") -> list[View | None]:
         if kind is None or reference is None:
             return [None]
         found = self._cluster.catalogue.for_kind(kind["apiVersion"], kind["kind"])
@@ -160,6 +107,72 @@ class Policies:
         if not entries and reference.get("parameterNotFoundAction") == "Deny":
             raise Misconfigured("no params found for policy binding with `Deny` parameterNotFoundAction")
         return [resource.from_hub(entry.obj, version) for entry in entries]
+
+
+class Policies:
+    def __init__(self, cluster: "Cluster") -> None:
+        self._register = Register(cluster, "validatingadmission")
+
+    def judge(self, op: Operation, obj: View | None, old: View | None) -> None:
+        """Raises where a policy denies; adds the warnings of those that only warn."""
+        bound = self._register.for_write(op)
+        if not bound:
+            return
+        request = Request(op, obj, old)
+        denied = [words for each in bound for words in self._denials(each, request)]
+        if denied:
+            raise DeniedByPolicy(op, request.name, *denied[0])
+
+    def judge_deletion(self, op: Operation, entry: Entry) -> None:
+        if self._register.for_write(op):
+            self.judge(op, None, entry.obj)
+
+    def refuse_unreadable(self, op: Operation, obj: dict[str, Any], old: View | None) -> None:
+        """A policy whose expressions do not compile is refused when it comes."""
+        if op.subresource or (old is not None and old.get("spec") == obj.get("spec")):
+            return
+        problems = compile_policy(obj.get("spec") or {}).problems
+        if problems:
+            raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), problems)
+
+    def refuse_unreadable_conditions(self, op: Operation, obj: dict[str, Any], old: View | None) -> None:
+        """The same for webhooks, whose conditions are expressions too."""
+        if old is not None and old.get("webhooks") == obj.get("webhooks"):
+            return
+        hooks = enumerate(obj.get("webhooks") or ())
+        problems = [error for index, hook in hooks for error in condition_errors(hook, f"webhooks[{index}]")]
+        if problems:
+            raise Invalid(op.resource.group, op.kind.kind, obj["metadata"].get("name", ""), problems)
+
+    def _denials(self, bound: Bound, request: "Request") -> Iterator[tuple[str, str]]:
+        """(words, reason) of what is denied."""
+        version = request.matched(bound.spec.get("matchConstraints") or {})
+        if version is None:
+            return
+        for binding in bound.bindings:
+            where = binding["spec"].get("matchResources")
+            if where is not None and request.matched(where) is None:
+                continue
+            actions = binding["spec"].get("validationActions") or ()
+            named = f"ValidatingAdmissionPolicy '{bound.name}' with binding '{binding['metadata']['name']}'"
+            for denial in self._judged(bound, binding, request, version):
+                if "Warn" in actions:
+                    request.op.warnings.append(f"Validation failed for {named}: {denial.message}")
+                if "Deny" in actions:
+                    yield f"{named} denied request: {denial.message}", denial.reason
+
+    def _judged(self, bound: Bound, binding: View, request: "Request", version: Version) -> Iterator[Denial]:
+        try:
+            parameters = self._register.parameters(
+                bound.spec.get("paramKind"), binding["spec"].get("paramRef"), request
+            )
+        except Misconfigured as problem:
+            if bound.policy.fails:
+                yield Denial(f"failed to configure binding: {problem}")
+            return
+        facts = request.facts(version) if parameters else {}
+        for each in parameters:
+            yield from bound.policy.decide({**facts, "params": each})
 
 
 class Request:

@@ -1,8 +1,9 @@
 """Admission policies as functions: a policy's expressions, compiled once, and what they say of one request.
 
-`compile_policy` takes the spec of a ValidatingAdmissionPolicy; `Policy.problems` names every expression that does not
-compile, `Policy.decide` gives a `Denial` for each validation that does not hold. Whether a policy is meant for a
-request, and what a denial leads to, is the API server's business (apiserver/policies). `authorizer` is not available.
+`compile_policy` takes the spec of a policy of either kind; `Policy.problems` names every expression that does not
+compile, `Policy.decide` gives a `Denial` for each validation that does not hold, `Policy.patches` what is to be changed.
+Whether a policy is meant for a request, and what its answer leads to, is the API server's business (apiserver/policies,
+apiserver/mutations). `authorizer` is not available.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,8 +13,10 @@ from typing import Any, Final
 from gpuaas.base.fielderrors import FieldError, child, invalid
 from gpuaas.machinery.schema.cel import CelError, Expression, Problem, Type, Unsupported, compile_expression, of_schema
 from gpuaas.machinery.schema.cel.budget import BUDGET, Budget, Exhausted
+from gpuaas.machinery.schema.cel.compiler import STRUCTS
 from gpuaas.machinery.schema.cel.types import DYN
 
+Structs = dict[int, tuple[dict[str, Any], str]]
 Facts = Mapping[str, Any]  # object, oldObject, request, params, namespaceObject
 
 _LONGEST_MESSAGE: Final = 5 * 1024
@@ -101,12 +104,19 @@ class Validation:
 
 
 @dataclass(frozen=True, slots=True)
+class Mutation:
+    kind: str  # ApplyConfiguration or JSONPatch
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     conditions: Sequence[Expression]
     variables: Mapping[str, Expression]
     validations: Sequence[Validation]
     problems: Sequence[FieldError]
     fails: bool  # what cannot be evaluated is denied
+    mutations: Sequence[Mutation] = ()
 
     def decide(self, facts: Facts) -> list[Denial]:
         budget = Budget()
@@ -115,6 +125,31 @@ class Policy:
         except Exhausted:
             text = "validation failed due to running out of cost budget, no further validation rules will be run"
             return self._unknown([text])
+
+    def is_meant(self, facts: Facts) -> bool | list[Denial]:
+        """Whether its conditions hold, or why that cannot be known."""
+        budget = Budget()
+        skipped = self._skipped({**facts, BUDGET: budget}, budget)
+        return skipped or skipped is None
+
+    def patch(self, mutation: Mutation, facts: Facts) -> Any:
+        """What a mutation makes of the object as it is by now: a configuration to apply, or a JSON patch."""
+        budget = Budget()
+        structs: Structs = {}
+        env = {**facts, BUDGET: budget, STRUCTS: structs}
+        failed = self._give_variables(env, budget)
+        try:
+            made = _run(mutation.expression, env, budget)
+            if mutation.kind == "ApplyConfiguration":
+                _check_names(made, "Object", structs)
+            return made
+        except Misnamed:
+            raise
+        except CelError as error:
+            why = failed.get(str(error), str(error))
+            raise CelError(f"expression '{mutation.expression.source}' resulted in error: {why}") from None
+        except Exhausted:
+            raise CelError("running out of cost budget") from None
 
     def _decide(self, env: dict[str, Any], budget: Budget) -> list[Denial]:
         problems = self._skipped(env, budget)
@@ -194,7 +229,17 @@ class _Compiler:
         for said, at in self._each("auditAnnotations"):
             self._part(said, at, "valueExpression", "string", "null")
         fails = self._spec.get("failurePolicy") != "Ignore"
-        return Policy(conditions, variables, validations, self._problems, fails)
+        return Policy(conditions, variables, validations, self._problems, fails, list(self._mutations()))
+
+    def _mutations(self) -> Iterator[Mutation]:
+        for said, at in self._each("mutations"):
+            for kind, key, type_ in (
+                ("ApplyConfiguration", "applyConfiguration", "Object"),
+                ("JSONPatch", "jsonPatch", "list(JSONPatch)"),
+            ):
+                made = self._part(said.get(key) or {}, child(at, key), "expression", type_)
+                if made is not None:
+                    yield Mutation(kind, made)
 
     def _variables(self) -> Iterator[tuple[str, Expression]]:
         """Each may speak of those before it."""
@@ -222,15 +267,43 @@ class _Compiler:
 
     def _compiled(self, text: str, types: tuple[str, ...]) -> tuple[Expression | None, str]:
         try:
-            made = compile_expression(text, self._types)
+            made = compile_expression(text, self._types, _struct if self._spec.get("mutations") else None)
         except Unsupported as missing:
             return None, f"the function {missing} is not available here"
         except Problem as problem:
             return None, f"compilation failed: {problem}"
-        if types and made.type.name not in types:
+        if types and made.type.name not in types and str(made.type) not in types:
             wanted = types[0] if len(types) == 1 else "one of [string null_type]"
             return None, f"must evaluate to {wanted} but got {made.type}"
         return made, ""
+
+
+class Misnamed(CelError):
+    """A part of an object under the name of another."""
+
+
+def _check_names(value: Any, path: str, structs: Structs) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _check_names(item, path, structs)
+    if not isinstance(value, dict):
+        return
+    _, name = structs.get(id(value), (None, path))
+    if name != path:
+        text = f'unexpected type name "{name}", expected "{path}", which matches field name path from root Object type'
+        raise Misnamed(f"type mismatch: {text}")
+    for key, item in value.items():
+        _check_names(item, f"{path}.{key}", structs)
+
+
+_STRUCTS: Final[dict[str, Type]] = {}
+
+
+def _struct(name: str) -> Type | None:
+    """`Object`, any part of it by its path, and an operation of a JSON patch."""
+    if name.partition(".")[0] != "Object" and name != "JSONPatch":
+        return None
+    return _STRUCTS.setdefault(name, Type(name))
 
 
 def _run(expression: Expression, env: dict[str, Any], budget: Budget) -> Any:

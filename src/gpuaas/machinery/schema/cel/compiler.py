@@ -38,6 +38,7 @@ from gpuaas.machinery.schema.cel.syntax import (
     Node,
     Problem,
     Select,
+    StructLiteral,
 )
 from gpuaas.machinery.schema.cel.types import (
     BOOL,
@@ -72,6 +73,8 @@ from gpuaas.machinery.schema.cel.values import (
 from gpuaas.machinery.schema.gopattern import BadPattern, go_regex
 
 Typed = tuple[Type, Run]
+# The variable that keeps, by its id, what was written as a value of which type: at run time it is a map like others.
+STRUCTS: Final = "{}"
 
 CONSTANTS: Final = {
     "int": INT,
@@ -104,8 +107,12 @@ class Expression:
     meets_text: bool  # it may meet a value that is text in JSON and something else here
 
 
-def compile_expression(source: str, variables: Mapping[str, Type]) -> Expression:
+def compile_expression(
+    source: str, variables: Mapping[str, Type], structs: Callable[[str], Type | None] | None = None
+) -> Expression:
+    """`structs` knows the types whose values may be written down: by their name, None where there is no such type."""
     compiler = Compiler(source, variables)
+    compiler.structs = structs or (lambda _name: None)
     try:
         type_, run = compiler.compile(parse(source))
     except RecursionError:
@@ -131,6 +138,7 @@ class Compiler:
         self.used: set[str] = set()
         self.slots = 0
         self.meets_text = False
+        self.structs: Callable[[str], Type | None] = lambda _name: None
         self._variables: dict[Run, str] = {}  # the slots of those parts that only read a variable
         self._junctions: dict[Run, tuple[bool, list[Run]]] = {}  # what the parts that are logic decide by
 
@@ -156,6 +164,8 @@ class Compiler:
                 return self._list(node, mixed=False)
             case MapLiteral():
                 return self._map(node)
+            case StructLiteral():
+                return self._struct(node)
             case Macro():
                 return compile_macro(self, node)
             case Call(function="_&&_" | "_||_"):
@@ -250,6 +260,26 @@ class Compiler:
             return out
 
         return map_of(key_type or DYN, value_type or DYN), build
+
+    def _struct(self, node: StructLiteral) -> Typed:
+        type_ = self.structs(node.name)
+        parts = [(name, self.compile(value)[1], optional) for name, value, optional in node.fields]
+        if type_ is None:
+            return self.issue(node.at, f"undeclared reference to '{node.name}' (in container '')")
+
+        def build(env: dict[str, Any]) -> dict[str, Any]:
+            out: dict[str, Any] = {}
+            for name, run, optional in parts:
+                value = run(env)
+                if not optional:
+                    out[name] = value
+                elif value.present:
+                    out[name] = value.value
+            if STRUCTS in env:
+                env[STRUCTS][id(out)] = out, node.name
+            return out
+
+        return type_, build
 
     def _homogeneous(self, known: Type | None, given: Type, node: Node) -> Type:
         """All items of a literal have one type."""

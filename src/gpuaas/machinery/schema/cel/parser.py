@@ -13,6 +13,7 @@ from gpuaas.machinery.schema.cel.syntax import (
     Node,
     Problem,
     Select,
+    StructLiteral,
     Token,
     tokenize,
 )
@@ -114,8 +115,24 @@ class _Parser:
                 index = self.expression()
                 self._expect("]")
                 node = Call("_[?_]" if optional else "_[_]", None, (node, index), at)
+            elif self._is("{") and (name := _type_name(node)):
+                node = self._struct(name, self._take())
             else:
                 return node
+
+    def _struct(self, name: str, opening: Token) -> Node:
+        fields: list[tuple[str, Node, bool]] = []
+        while not self._is("}"):
+            optional = self._skip("?")
+            field = self._take()
+            if field.kind not in ("ident", "quoted"):
+                raise self._wrong(f"mismatched input '{field.text}' expecting IDENTIFIER", field.at)
+            self._expect(":")
+            fields.append((field.value if field.kind == "quoted" else field.text, self.expression(), optional))
+            if not self._skip(","):
+                break
+        self._expect("}")
+        return StructLiteral(name, tuple(fields), opening.at)
 
     def _dot(self, operand: Node) -> Node:
         dot = self._take()
@@ -240,3 +257,13 @@ class _Parser:
 
     def _wrong(self, text: str, at: int | None = None) -> Problem:
         return Problem(self.source, [(self.next.at if at is None else at, f"Syntax error: {text}")])
+
+
+def _type_name(node: Node) -> str:
+    """`Object.spec` as the name of a type; empty for what cannot be one."""
+    if isinstance(node, Ident):
+        return node.name
+    if not isinstance(node, Select) or node.optional or node.test:
+        return ""
+    above = _type_name(node.operand)
+    return above and f"{above}.{node.field}"

@@ -65,7 +65,16 @@ class Macro:
     at: int
 
 
-Node = Const | Ident | Select | Call | ListLiteral | MapLiteral | Macro
+@dataclass(frozen=True, slots=True)
+class StructLiteral:
+    """`Object.spec{replicas: 2}`: a value of a named type."""
+
+    name: str
+    fields: "tuple[tuple[str, Node, bool], ...]"  # with whether it is optional
+    at: int
+
+
+Node = Const | Ident | Select | Call | ListLiteral | MapLiteral | StructLiteral | Macro
 
 
 class Problem(Exception):
