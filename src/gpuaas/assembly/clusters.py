@@ -11,6 +11,7 @@ from gpuaas.apiserver.builtins import add_builtins
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
+from gpuaas.assembly.app_wrappers import install_app_wrapper_rules
 from gpuaas.assembly.bootstrap import bootstrap
 from gpuaas.assembly.runtime_classes import install_runtime_classes
 from gpuaas.assembly.trust import Trust
@@ -55,6 +56,7 @@ async def open_cluster(
     configured = configured or Configured()
     install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
+    install_app_wrapper_rules(cluster, access.rbac)
     access.start()
     await bootstrap(cluster, client, definitions)
     _take_up(cluster, configured)

@@ -7,6 +7,7 @@ are those kube-controller-manager knows its own by.
 from collections.abc import Container
 
 from gpuaas.admission.configuration import Configured
+from gpuaas.controllers.app_wrappers import AppWrapperController
 from gpuaas.controllers.certificates import CertificateSigningController
 from gpuaas.controllers.claim_protection import ClaimProtectionController
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
@@ -93,6 +94,7 @@ OPERATORS: tuple[type[Controller], ...] = (
     NotebookController,
     JobSetController,
     LeaderWorkerSetController,
+    AppWrapperController,
     TrainJobController,
     *TRAINING_CONTROLLERS,
 )

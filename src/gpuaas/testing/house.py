@@ -27,7 +27,7 @@ from gpuaas.runtime.controller import Controllers, Deps
 RUNNING = {
     "garbage-collector-controller", "serviceaccount-controller", "namespace-controller", "job-controller",
     "replicaset-controller", "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses", "kueue-operator", "raycluster-controller", "rayjob-controller", "notebook-controller",
-    "leaderworkerset-controller", "rayservice-controller",
+    "leaderworkerset-controller", "rayservice-controller", "appwrapper-controller",
 }  # fmt: skip
 LIMIT = 15.0
 

@@ -337,7 +337,7 @@ EFFECTLESS: list[tuple[dict[str, Any], str]] = [
     ({"webhook": {"port": 9443}}, "webhook: has no effect here: webhooks are part of the server"),
     ({"metrics": {"bindAddress": ":8443"}}, "metrics.bindAddress: has no effect here: metrics are at /metrics"),
     (
-        {"integrations": {"frameworks": ["workload.codeflare.dev/appwrapper"]}},
+        {"integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]}},
         "integrations.frameworks[0]: has no effect here",
     ),
     ({"featureGates": {"FlavorFungibility": False}}, "featureGates[FlavorFungibility]: has no effect here"),

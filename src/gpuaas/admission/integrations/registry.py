@@ -3,6 +3,7 @@
 from functools import cache
 
 from gpuaas.admission.integrations.ancestry import Kinds
+from gpuaas.admission.integrations.app_wrapper import AppWrapper
 from gpuaas.admission.integrations.batch_job import BatchJob
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.integration import Integration
@@ -24,6 +25,7 @@ JOB_KINDS: tuple[Integration, ...] = (
     *TRAINING_KINDS,
     TrainJob(),
     Notebook(),
+    AppWrapper(),
 )
 
 
