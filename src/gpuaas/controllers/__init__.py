@@ -15,7 +15,11 @@ from gpuaas.controllers.cron_jobs import CronJobController
 from gpuaas.controllers.daemon_sets import DaemonSetController
 from gpuaas.controllers.deployments import DeploymentController
 from gpuaas.controllers.disruption import DisruptionController
-from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceController
+from gpuaas.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    EndpointSliceMirroringController,
+)
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
@@ -79,6 +83,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     TtlAfterFinishedController,
     DisruptionController,
     EndpointSliceController,
+    EndpointSliceMirroringController,
     EndpointsController,
 )
 NODES: tuple[type[Controller], ...] = (

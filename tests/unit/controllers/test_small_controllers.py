@@ -29,7 +29,11 @@ from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController, a
 from gpuaas.controllers.daemon_sets import DaemonSetController
 from gpuaas.controllers.daemon_sets.fit import should_run
 from gpuaas.controllers.disruption import DisruptionController
-from gpuaas.controllers.endpoints import EndpointsController, EndpointSliceController
+from gpuaas.controllers.endpoints import (
+    EndpointsController,
+    EndpointSliceController,
+    EndpointSliceMirroringController,
+)
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController, counted
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
@@ -290,6 +294,38 @@ async def test_a_slice_holds_a_hundred_endpoints_at_most() -> None:
         on.cluster.remove(PODS, "p000", "default")
         await on.advance(1)
         assert sum(len(one["endpoints"]) for one in on.cluster.all(ENDPOINT_SLICES)) == 229
+
+
+@scenario
+async def test_endpoints_written_by_hand_are_told_as_slices() -> None:
+    async with stage(EndpointSliceMirroringController, EndpointSliceController) as on:
+        on.cluster.put(SERVICES, {"metadata": {"name": "web", "namespace": "default"}, "spec": {"clusterIP": "None"}})
+        subset = {"addresses": [{"ip": "10.1.2.3"}], "notReadyAddresses": [{"ip": "10.1.2.4"}], "ports": [{"port": 80}]}
+        by_hand = {"metadata": {"name": "web", "namespace": "default", "labels": {"a": "b"}}, "subsets": [subset]}
+        on.cluster.put(ENDPOINTS, by_hand)
+        await on.advance(1)
+        (one,) = on.cluster.all(ENDPOINT_SLICES)
+        assert one["metadata"]["labels"] == {
+            "a": "b",
+            "kubernetes.io/service-name": "web",
+            "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+        }
+        found = [(each["addresses"], each["conditions"]) for each in one["endpoints"]]
+        assert found == [(["10.1.2.3"], {"ready": True}), (["10.1.2.4"], {"ready": False})]
+        assert one["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+        on.cluster.writes.clear()
+        await on.advance(100)
+        assert on.cluster.writes == []
+        await on.cluster.patch(
+            ENDPOINTS, "web", {"subsets": [{**subset, "addresses": [{"ip": "10.9.9.9"}]}]}, "default"
+        )
+        await on.advance(1)
+        (one,) = on.cluster.all(ENDPOINT_SLICES)
+        assert one["endpoints"][0]["addresses"] == ["10.9.9.9"]
+        skip = {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
+        await on.cluster.patch(ENDPOINTS, "web", skip, "default")
+        await on.advance(1)
+        assert on.cluster.all(ENDPOINT_SLICES) == []
 
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -1,13 +1,13 @@
 """EndpointSlices: at most a hundred endpoints each, one kind of address and one set of ports each."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gpuaas.base.errors import ApiError, NotFound
-from gpuaas.client.protocol import Object
+from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from gpuaas.controllers.endpoints.addresses import (
     HEADLESS,
@@ -102,6 +102,7 @@ class EndpointSliceController(Controller):
         self._slices = self.follow(deps.informers.of(ENDPOINT_SLICES), owner_key("Service"))
         self._nodes = self.follow(deps.informers.of(NODES), lambda _: ())
         self._times = TriggerTimes(self._services)
+        self._writer = SliceWriter(self.client, SERVICES, slice_labels)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         service = self._services.get(*key)
@@ -114,10 +115,9 @@ class EndpointSliceController(Controller):
             if labels_of(one).get(MANAGED_BY) == MANAGER and is_controlled_by(one, service)
         ]
         content = wanted_content(service, pods, self._zones())
-        same = sorted(map(_ordered, content)) == sorted(_ordered(_content(one)) for one in mine)
-        if same and all(labels_of(one) == slice_labels(service) for one in mine):
+        if self._writer.is_right(service, mine, content):
             return None
-        await self._write(service, mine, content, self._times.next(service, pods))
+        await self._writer.write(service, mine, content, self._times.next(service, pods))
         return None
 
     def _zones(self) -> dict[str, str]:
@@ -126,41 +126,54 @@ class EndpointSliceController(Controller):
             for node in self._nodes.all()
         }
 
-    async def _write(
-        self, service: Object, known: Sequence[Object], wanted: Sequence[Content], moment: str | None
+
+class SliceWriter:
+    """Makes the slices of an owner hold what they should."""
+
+    def __init__(self, client: Client, owner: Resource, labels: Callable[[Mapping[str, Any]], dict[str, str]]) -> None:
+        self._client = client
+        self._owner = owner
+        self._labels = labels
+
+    def is_right(self, owner: Mapping[str, Any], known: Sequence[Object], wanted: Sequence[Content]) -> bool:
+        same = sorted(map(_ordered, wanted)) == sorted(_ordered(content_of(one)) for one in known)
+        return same and all(labels_of(one) == self._labels(owner) for one in known)
+
+    async def write(
+        self, owner: Object, known: Sequence[Object], wanted: Sequence[Content], moment: str | None
     ) -> None:
         """Slices that fit are kept, others of the same address type are rewritten, the rest come and go."""
         free = sorted(known, key=lambda one: str(one["metadata"]["name"]))
         missing: list[Content] = []
         for content in wanted:
-            same = next((one for one in free if _content(one) == content), None)
+            same = next((one for one in free if content_of(one) == content), None)
             if same is None:
                 missing.append(content)
                 continue
             free.remove(same)
-            if labels_of(same) != slice_labels(service):
-                await self._patch(same, service, content, moment)
+            if labels_of(same) != self._labels(owner):
+                await self._patch(same, owner, content, moment)
         for content in missing:
             spare = next((one for one in free if one["addressType"] == content[0]), None)
             if spare is None:
-                await self._create(service, content, moment)
+                await self._create(owner, content, moment)
             else:
                 free.remove(spare)
-                await self._patch(spare, service, content, moment)
+                await self._patch(spare, owner, content, moment)
         for one in free:
             with contextlib.suppress(NotFound):
-                await self.client.delete(ENDPOINT_SLICES, one["metadata"]["name"], one["metadata"]["namespace"])
+                await self._client.delete(ENDPOINT_SLICES, one["metadata"]["name"], one["metadata"]["namespace"])
 
-    async def _create(self, service: Object, content: Content, moment: str | None) -> None:
+    async def _create(self, owner: Object, content: Content, moment: str | None) -> None:
         address_type, ports, endpoints = content
         made: Object = {
             "apiVersion": ENDPOINT_SLICES.api_version,
             "kind": ENDPOINT_SLICES.kind,
             "metadata": {
-                "generateName": name_prefix(service["metadata"]["name"]),
-                "namespace": service["metadata"]["namespace"],
-                "labels": slice_labels(service),
-                "ownerReferences": [controller_reference(service, SERVICES)],
+                "generateName": name_prefix(owner["metadata"]["name"]),
+                "namespace": owner["metadata"]["namespace"],
+                "labels": self._labels(owner),
+                "ownerReferences": [controller_reference(owner, self._owner)],
             },
             "addressType": address_type,
             "endpoints": endpoints,
@@ -169,23 +182,23 @@ class EndpointSliceController(Controller):
         if moment:
             made["metadata"]["annotations"] = {TRIGGER_TIME: moment}
         try:
-            await self.client.create(ENDPOINT_SLICES, made, service["metadata"]["namespace"])
+            await self._client.create(ENDPOINT_SLICES, made, owner["metadata"]["namespace"])
         except ApiError as error:
             if not namespace_is_ending(error):
                 raise
 
-    async def _patch(self, one: Object, service: Object, content: Content, moment: str | None) -> None:
-        stale = {key: None for key in labels_of(one) if key not in slice_labels(service)}
+    async def _patch(self, one: Object, owner: Object, content: Content, moment: str | None) -> None:
+        stale = {key: None for key in labels_of(one) if key not in self._labels(owner)}
         metadata = {
             "resourceVersion": one["metadata"]["resourceVersion"],
-            "labels": {**stale, **slice_labels(service)},
+            "labels": {**stale, **self._labels(owner)},
             "annotations": {TRIGGER_TIME: moment},
         }
         patch = {"metadata": metadata, "ports": content[1], "endpoints": content[2]}
-        await self.client.patch(ENDPOINT_SLICES, one["metadata"]["name"], patch, one["metadata"]["namespace"])
+        await self._client.patch(ENDPOINT_SLICES, one["metadata"]["name"], patch, one["metadata"]["namespace"])
 
 
-def _content(one: Mapping[str, Any]) -> Content:
+def content_of(one: Mapping[str, Any]) -> Content:
     return one["addressType"], list(one.get("ports") or ()), list(one.get("endpoints") or ())
 
 
