@@ -69,7 +69,7 @@ class JobController(Controller):
             self._followed.append(of(resource))
         for resource in self.integration.children:
             self.follow(of(resource), self._controller_keys)
-        self._matching = Matching(self)
+        self.matching = Matching(self)
 
     @property
     def config(self) -> JobsConfig:
@@ -185,7 +185,7 @@ class JobController(Controller):
         self.tell(job, "Suspended", "Kueue managed child job suspended")
 
     async def settle(self, job: Object) -> tuple[Object, Object | None]:
-        return await self._matching.settle(job)
+        return await self.matching.settle(job)
 
     async def over(self, job: Object) -> None:
         """Nothing more will happen to the job."""
@@ -244,7 +244,7 @@ class JobController(Controller):
             await self.stop(job, None, "missing workload")
             return Requeue(1.0)  # until the workload is there
         if not self.integration.is_active(job) or self._is_elastic(job):  # the last pods of its time before go first
-            await self._matching.create(job)
+            await self.matching.create(job)
         return None
 
     async def _live(self, job: Object, workload: Object) -> Requeue | None:
@@ -275,7 +275,7 @@ class JobController(Controller):
     def _all_of(self, job: Object, workload: Object | None) -> list[Object]:
         """The workloads that are over with the job: of an elastic one also the slice it ran on while it waited to grow."""
         if self._is_elastic(job) and not prebuilt_of(job):
-            return self._matching.slices.live(job)
+            return self.matching.slices.live(job)
         return [] if workload is None else [workload]
 
     def _is_elastic(self, job: Object) -> bool:
@@ -283,7 +283,7 @@ class JobController(Controller):
 
     def _runs_on(self, job: Object) -> bool:
         """An elastic job runs on while it waits to grow: its pods on what it has, the new ones gated."""
-        return self._is_elastic(job) and self._matching.slices.runs_on_quota(job)
+        return self._is_elastic(job) and self.matching.slices.runs_on_quota(job)
 
     async def sync_queue(self, job: Object, workload: Object) -> None:
         queue = queue_of(job)

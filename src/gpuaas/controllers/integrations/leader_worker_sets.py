@@ -65,8 +65,12 @@ class LeaderWorkerSetJobs(JobController):
             known = owned.pop(name_of(obj, group), None)
             if known is None:
                 await self._create(obj, group)
-            elif known["spec"].get("queueName", "") != queue_of(obj):
-                await self.workloads.change(known, {**known, "spec": {**known["spec"], "queueName": queue_of(obj)}})
+                continue
+            if known["spec"].get("queueName", "") != queue_of(obj):
+                changed = {**known, "spec": {**known["spec"], "queueName": queue_of(obj)}}
+                known = await self.workloads.change(known, changed)
+            known = await self.matching.sync_gates(obj, known)
+            await self.matching.sync_priority(obj, known)
         for left in owned.values():
             await self.workloads.delete(left)
 

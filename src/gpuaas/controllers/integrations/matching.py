@@ -58,8 +58,8 @@ class Matching:
         if update is not None:
             return job, await self._update(job, update)
         if match is not None:
-            match = await self._sync_gates(job, match)
-            match = await self._sync_priority(job, match)
+            match = await self.sync_gates(job, match)
+            match = await self.sync_priority(job, match)
         return job, match
 
     async def _slice(self, job: Object) -> tuple[Object, Object | None]:
@@ -67,9 +67,9 @@ class Matching:
         job = await self.slices.note(job, pod_sets)
         current, holder = await self.slices.settle(job, pod_sets)
         if holder is not None and holder is not current:
-            await self._sync_priority(job, holder)
+            await self.sync_priority(job, holder)
         if current is not None:
-            current = await self._sync_priority(job, await self._sync_gates(job, current))
+            current = await self.sync_priority(job, await self.sync_gates(job, current))
         return job, current
 
     def _is_elastic(self, job: Object) -> bool:
@@ -171,7 +171,7 @@ class Matching:
         self._controller.tell(job, "UpdatedWorkload", words)
         return changed
 
-    async def _sync_gates(self, job: Object, workload: Object) -> Object:
+    async def sync_gates(self, job: Object, workload: Object) -> Object:
         wanted, known = (annotations_of(each).get(keys.GATED_BY, "") for each in (job, workload))
         if wanted == known:
             return workload
@@ -183,7 +183,7 @@ class Matching:
         self._controller.tell(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{wanted}"')
         return workload
 
-    async def _sync_priority(self, job: Object, workload: Object) -> Object:
+    async def sync_priority(self, job: Object, workload: Object) -> Object:
         """The job's label rules its class, also while it runs; other classes, and none at all, stay as they were."""
         spec = workload["spec"]
         ref = spec.get("priorityClassRef")

@@ -8,7 +8,7 @@ from gpuaas.admission.integrations.app_wrapper import APP_WRAPPERS, inferred, va
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, JOBS, PODS
-from gpuaas.testing.house import House, template
+from gpuaas.testing.house import House, condition, template
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 
@@ -49,7 +49,7 @@ def test_what_it_wraps_is_made_once_it_is_admitted(house: House) -> None:
     assert len(house.all(WORKLOADS, team)) == 1
     end(house, team, "Succeeded")
     house.until(lambda: phase(house, team) == "Succeeded")
-    house.until(lambda: house.workload(team, "both")["status"]["conditions"][-1]["type"] == "Finished")
+    house.until(lambda: condition(house.workload(team, "both") or {}, "Finished") == "True")
 
 
 def test_stopped_it_takes_everything_back(house: House) -> None:

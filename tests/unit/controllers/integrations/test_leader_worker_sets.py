@@ -115,6 +115,17 @@ def test_an_evicted_replica_comes_back_gated(house: House) -> None:
     house.until(lambda: len(pods(house, team)) == 3 and gated(house, team) == [])
 
 
+def test_its_priority_may_change_while_it_runs(house: House) -> None:
+    team = house.team()
+    made = whole(team)
+    made["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "low"
+    house.create(LEADER_WORKER_SETS, made)
+    house.until(lambda: [each["spec"]["priority"] for each in workloads(house, team)] == [10])
+    patch = {"metadata": {"labels": {"kueue.x-k8s.io/priority-class": "high"}}}
+    house.patch(LEADER_WORKER_SETS, team, "serve", patch)
+    house.until(lambda: [each["spec"]["priority"] for each in workloads(house, team)] == [1000])
+
+
 def test_it_scales_by_whole_replicas(house: House) -> None:
     team = house.team()
     house.create(LEADER_WORKER_SETS, whole(team, replicas=2, gpus=0))
