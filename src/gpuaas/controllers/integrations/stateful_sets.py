@@ -101,6 +101,7 @@ class StatefulSetJobs(JobController):
                 await self._create(obj)
             return
         workload = await self._bring_in_line(obj, workload, replicas)
+        workload = await self.matching.sync_gates(obj, workload)
         if replicas == 0 and outcome.is_reserved(workload) and not outcome.is_finished(workload):
             if workload["spec"].get("active", True):
                 status = outcome.unreserved(workload, "OnHold", ON_HOLD, self.millis())

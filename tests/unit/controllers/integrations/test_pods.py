@@ -196,6 +196,21 @@ def test_a_stateful_set_is_one_workload_and_may_rest_at_zero(house: House) -> No
     house.until(lambda: started(house, team, "db-0") and started(house, team, "db-1"))
 
 
+def test_a_stateful_set_starts_when_its_last_admission_gate_goes(house: House) -> None:
+    team = house.team()
+    made = replicated(team, "gated", 2)
+    gate = "kueue.x-k8s.io/admission-gated-by"
+    made["metadata"]["annotations"] = {gate: "example.com/review"}
+    house.create(STATEFUL_SETS, made)
+    workload = house.until(lambda: next(iter(house.all(WORKLOADS, team)), None))
+    assert workload["metadata"]["annotations"][gate] == "example.com/review"
+    house.settled()
+    assert not started(house, team, "gated-0")
+    house.patch(STATEFUL_SETS, team, "gated", {"metadata": {"annotations": {gate: None}}})
+    house.until(lambda: started(house, team, "gated-0"))
+    assert gate not in house.all(WORKLOADS, team)[0]["metadata"]["annotations"]
+
+
 def test_the_pods_of_a_preempted_stateful_set_come_back_gated(house: House) -> None:
     team = house.team(gpus=1)
     made = with_label(replicated(team, "db", 1), CLASS, "low")
