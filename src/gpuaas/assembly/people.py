@@ -200,6 +200,7 @@ _OURS = {
         _rule(_EDIT, "jobset.x-k8s.io", "jobsets"),
         _rule(_EDIT, "trainer.kubeflow.org", "trainjobs"),
         _rule(_EDIT, "leaderworkerset.x-k8s.io", "leaderworkersets"),
+        _rule(_EDIT, "workload.codeflare.dev", "appwrappers"),
     ],
 }
 

@@ -118,6 +118,7 @@ def workload(name: str, kind: str, owner: str, at: str = "1") -> dict[str, Any]:
         ("job/train", "job-train-2"),
         ("jobs/train", "job-train-2"),
         ("raycluster/dev", "raycluster-dev-1"),
+        ("leaderworkersets/serve", "leaderworkerset-serve-0-1"),
         ("workload/job-train-1", "job-train-1"),
         ("job-train-1", "job-train-1"),
         ("pod/train", None),
@@ -129,6 +130,7 @@ def test_a_job_is_found_by_what_people_call_it(asked: str, found: str | None) ->
         workload("job-train-1", "Job", "train"),
         workload("job-train-2", "Job", "train", "2"),
         workload("raycluster-dev-1", "RayCluster", "dev"),
+        workload("leaderworkerset-serve-0-1", "LeaderWorkerSet", "serve"),
     ]
     seen = named(there, asked)
     assert (seen["metadata"]["name"] if seen else None) == found
