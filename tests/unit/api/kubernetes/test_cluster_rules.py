@@ -165,3 +165,34 @@ def test_field_selectors(obj: dict[str, Any], field: str, value: str) -> None:
     rules = kind_of(kept).behaviour
     assert field in rules.field_selectors
     assert rules.fields(kept)[field] == value
+
+
+def _volume(**spec: Any) -> dict[str, Any]:
+    full = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/tmp"}, **spec}
+    return _object("v1", "PersistentVolume", spec=full)
+
+
+_OLD_OS = {"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]}
+_OS = 'deprecated since v1.14; use "kubernetes.io/os" instead'
+_RECYCLE = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+
+
+@pytest.mark.parametrize(
+    ("obj", "warnings"),
+    [
+        (_volume(), []),
+        (_volume(persistentVolumeReclaimPolicy="Recycle"), [f"spec.persistentVolumeReclaimPolicy: {_RECYCLE}"]),
+        (_volume(nodeAffinity={"required": {"nodeSelectorTerms": [_OLD_OS]}}), [f"spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is {_OS}"]),
+        ({**_volume(), "metadata": {"annotations": {"volume.beta.kubernetes.io/mount-options": "ro"}}}, ['metadata.annotations[volume.beta.kubernetes.io/mount-options]: deprecated since v1.31; use "mountOptions" attribute instead']),
+        (_claim(resources={"requests": {"storage": "1500m"}}), ['spec.resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer']),
+        (_object("v1", "Node", spec={"externalID": "x"}), ["spec.externalID: this field is deprecated, and is unused by Kubernetes"]),
+        (_quota(hard={"requests.cpu": "4", "limits.cpu": "2"}), ["ResourceQuota requests.cpu (4) should be less than limits.cpu (2)"]),
+        (_quota(hard={"memory": "4Gi", "limits.memory": "2Gi"}), ["ResourceQuota memory (4Gi) should be less than limits.memory (2Gi)"]),
+        (_quota(hard={"cpu": "1", "limits.cpu": "2"}), []),
+        (_object("node.k8s.io/v1", "RuntimeClass", handler="a", scheduling={"nodeSelector": {"beta.kubernetes.io/os": "x"}}), [f"scheduling.nodeSelector: {_OS}"]),
+        (_object("storage.k8s.io/v1", "StorageClass", provisioner="a.b/c", allowedTopologies=[{"matchLabelExpressions": [{"key": "beta.kubernetes.io/os", "values": ["x"]}]}]), [f"allowedTopologies[0].matchLabelExpressions[0].key: {_OS}"]),
+    ],
+)  # fmt: skip
+def test_what_is_accepted_with_a_word(obj: dict[str, Any], warnings: list[str]) -> None:
+    assert refused(obj) == []
+    assert list(kind_of(obj).behaviour.warnings(made(obj), None)) == warnings

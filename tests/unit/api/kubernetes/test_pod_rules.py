@@ -262,6 +262,10 @@ def test_tolerations_are_only_added() -> None:
     ]
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
 def _warnings(sent: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
     obj = made(sent)
     return list(kind_of(obj).behaviour.warnings(obj, None if old is None else made(old)))
@@ -277,6 +281,10 @@ def _warnings(sent: dict[str, Any], old: dict[str, Any] | None = None) -> list[s
         (with_container(resources={"limits": {"memory": "100m"}}), ['spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer', 'spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer']),
         (with_container(ports=[{"containerPort": 80}, {"containerPort": 80}]), ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"]),
         (pod(imagePullSecrets=[{"name": "a"}, {"name": "a"}]), ['spec.imagePullSecrets[1].name: duplicate name "a"']),
+        (pod(hostAliases=[{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]), ['spec.hostAliases[1].ip: duplicate ip "1.2.3.4"']),
+        (pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]}]}}}), [f'spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is deprecated since v1.14; use "kubernetes.io/os" instead']),
+        (pod(affinity={"podAffinity": {REQUIRED: [{"topologyKey": "a"}]}, "podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "a"}}]}}), [f"spec.affinity.podAffinity.{REQUIRED}[0].labelSelector: a null labelSelector results in matching no pod", f"spec.affinity.podAntiAffinity.{PREFERRED}[0].podAffinityTerm.labelSelector: a null labelSelector results in matching no pod"]),
+        (with_container(ports=[{"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "hostIP": "1.2.3.4"}]), ["spec.containers[0].ports[1]: dangerously ambiguous port definition with spec.containers[0].ports[0]"]),
         ({**job(), "metadata": {"name": "a.b"}}, ["metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"]),
         ({**pod(), "metadata": {"name": "a.b"}}, ["metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"]),
     ],

@@ -5,6 +5,7 @@ from typing import Any, Final
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import dns_label, each, known, qualified_name, unchanged
 from gpuaas.api.kubernetes.rules.placement import validate_tolerations
+from gpuaas.api.kubernetes.rules.pod_warnings import label_warning
 from gpuaas.api.kubernetes.rules.resources import resource_requirements
 from gpuaas.api.metadata import View, qualified_messages, validate_labels
 from gpuaas.base.fielderrors import FieldError, child, duplicate, invalid, required, too_long
@@ -39,8 +40,20 @@ class StorageClass(Behaviour):
             seen.append(said)
         return errors
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        return _topology_warnings(obj)
+
     def check_update(self, obj: View, old: View) -> list[FieldError]:
         return [error for key in _FROZEN for error in unchanged(obj.get(key), old.get(key), key)]
+
+
+def _topology_warnings(obj: View) -> list[str]:
+    return [
+        f"{child(at, 'key')}: {label_warning(expression.get('key', ''))}"
+        for term, where in each(obj, "allowedTopologies", "")
+        for expression, at in each(term, "matchLabelExpressions", where)
+        if label_warning(expression.get("key", ""))
+    ]
 
 
 def _parameters(parameters: View) -> list[FieldError]:
@@ -91,6 +104,10 @@ class RuntimeClass(Behaviour):
             errors += [duplicate(at, _shown(toleration))] if key in said else []
             said.append(key)
         return errors
+
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return [f"scheduling.nodeSelector: {label_warning(key)}" for key in selector if label_warning(key)]
 
     def check_update(self, obj: View, old: View) -> list[FieldError]:
         return unchanged(obj.get("handler", ""), old.get("handler", ""), "handler")

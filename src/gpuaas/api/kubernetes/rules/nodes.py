@@ -47,6 +47,13 @@ class Node(Behaviour):
             errors.append(forbidden("spec.providerID", _ONCE.format("providerID")))
         return errors
 
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        spec = obj.get("spec") or {}
+        found = ["spec.configSource: the feature is removed"] if spec.get("configSource") is not None else []
+        if spec.get("externalID"):
+            found.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+        return found
+
     def prepare_status_update(self, obj: Object, old: View) -> None:
         _default_allocatable(obj)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gpuaas.api.kubernetes.rules.checks import each
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import child, keyed
-from gpuaas.base.names import is_dns1123_label
+from gpuaas.base.names import is_dns1123_label, is_label_value
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.base.repeats import Repeats
 
@@ -27,11 +27,17 @@ _VOLUMES: Final = {
     "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
     "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
     "flocker": "deprecated in v1.22, non-functional in v1.25+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
     "quobyte": "deprecated in v1.22, non-functional in v1.25+",
     "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
+SPELLED: Final = {"storageos": "storageOS"}  # as the words have it
+_NO_SELECTOR: Final = "a null labelSelector results in matching no pod"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_BYTES: Final = ("memory", "ephemeral-storage")
 _CRITICAL: Final = "scheduler.alpha.kubernetes.io/critical-pod"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
@@ -91,25 +97,97 @@ def _spec_warnings(spec: View, at: str) -> list[str]:
         for key in spec.get("nodeSelector") or ()
         if key in _NODE_LABELS
     ]
+    found += _node_affinity(spec, at) if spec.get("affinity") else []
     for constraint, where in each(spec, "topologySpreadConstraints", at):
         key = constraint.get("topologyKey", "")
         if key in _NODE_LABELS:
             found.append(f"{child(where, 'topologyKey')}: {key} is {_NODE_LABELS[key]}")
         if constraint.get("labelSelector") is None:
-            found.append(f"{child(where, 'labelSelector')}: a null labelSelector results in matching no pod")
+            found.append(f"{child(where, 'labelSelector')}: {_NO_SELECTOR}")
     for volume, where in each(spec, "volumes", at):
         if volume.keys() & _VOLUMES.keys():
             found += [
-                f"{child(where, source)}: {text}" for source, text in _VOLUMES.items() if volume.get(source) is not None
+                f"{child(where, SPELLED.get(source, source))}: {text}"
+                for source, text in _VOLUMES.items()
+                if volume.get(source) is not None
             ]
-    found += _pull_secrets(spec, at)
+        claimed = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if claimed is not None:
+            found += claim_warnings(claimed.get("spec") or {}, child(where, "ephemeral.volumeClaimTemplate.spec"))
+    found += _host_aliases(spec, at) + _pull_secrets(spec, at)
+    found += _fractions(spec.get("overhead"), child(at, "overhead"), _BYTES)
     containers = [pair for kind in _CONTAINERS for pair in each(spec, kind, at)]
     for container, where in containers:
-        found += _fractions(container, where) + _hidden_variables(container, where)
+        resources = container.get("resources") or {}
+        for name in _BYTES:
+            for kind in ("limits", "requests"):
+                found += _fractions(resources.get(kind), child(where, "resources", kind), (name,))
+        found += _hidden_variables(container, where)
     found += _ports(containers)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         found.append(f"{child(at, 'terminationGracePeriodSeconds')}: {text}")
+    return found + (_pod_affinity(spec, at) if spec.get("affinity") else [])
+
+
+def label_warning(key: str) -> str:
+    """What is said of a node's label that has a newer name; "" of all others."""
+    return _NODE_LABELS.get(key, "")
+
+
+def term_warnings(term: View, path: str, *, values: bool = False) -> list[str]:
+    """Of a term that selects nodes: labels with newer names and, where asked, values that no label can have."""
+    found: list[str] = []
+    for expression, at in each(term, "matchExpressions", path):
+        key = expression.get("key", "")
+        if label_warning(key):
+            found.append(f"{child(at, 'key')}: {key} is {label_warning(key)}")
+        for index, value in enumerate(expression.get("values") or ()) if values else ():
+            found += [f"{child(at, 'values', index)}: {value} is invalid, {text}" for text in is_label_value(value)]
+    return found
+
+
+def claim_warnings(spec: View, path: str) -> list[str]:
+    resources = spec.get("resources") or {}
+    kinds = ("requests", "limits")
+    return [
+        text for kind in kinds for text in _fractions(resources.get(kind), child(path, "resources", kind), ("storage",))
+    ]
+
+
+def _node_affinity(spec: View, path: str) -> list[str]:
+    affinity, at = spec["affinity"].get("nodeAffinity") or {}, child(path, "affinity.nodeAffinity")
+    required = affinity.get(_REQUIRED) or {}
+    found: list[str] = []
+    for term, where in each(required, "nodeSelectorTerms", child(at, _REQUIRED)):
+        found += term_warnings(term, where)
+    for preferred, where in each(affinity, _PREFERRED, at):
+        found += term_warnings(preferred.get("preference") or {}, child(where, "preference"), values=True)
+    return found
+
+
+def _pod_affinity(spec: View, path: str) -> list[str]:
+    found: list[str] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        affinity, at = spec["affinity"].get(kind) or {}, child(path, "affinity", kind)
+        terms = list(each(affinity, _REQUIRED, at))
+        for weighted, where in each(affinity, _PREFERRED, at):
+            terms.append((weighted.get("podAffinityTerm") or {}, child(where, "podAffinityTerm")))
+        found += [
+            f"{child(where, 'labelSelector')}: {_NO_SELECTOR}"
+            for term, where in terms
+            if term.get("labelSelector") is None
+        ]
+    return found
+
+
+def _host_aliases(spec: View, path: str) -> list[str]:
+    found: list[str] = []
+    seen: set[str] = set()
+    for alias, at in each(spec, "hostAliases", path):
+        address = alias.get("ip", "")
+        found += [f'{child(at, "ip")}: duplicate ip "{address}"'] if address in seen else []
+        seen.add(address)
     return found
 
 
@@ -125,15 +203,13 @@ def _pull_secrets(spec: View, path: str) -> list[str]:
     return found + [f'{child(at, "name")}: invalid empty name ""' for at in empty]
 
 
-def _fractions(container: View, path: str) -> list[str]:
+def _fractions(amounts: View | None, path: str, names: Sequence[str]) -> list[str]:
     found: list[str] = []
-    for name in ("memory", "ephemeral-storage"):
-        for kind in ("limits", "requests"):
-            amount = ((container.get("resources") or {}).get(kind) or {}).get(name)
-            if amount is not None and parse_quantity(amount).milli % 1000:
-                at = keyed(child(path, "resources", kind), name)
-                text = f'fractional byte value "{parse_quantity(amount)}" is invalid, must be an integer'
-                found.append(f"{at}: {text}")
+    for name in names:
+        amount = (amounts or {}).get(name)
+        if amount is not None and parse_quantity(amount).milli % 1000:
+            text = f'fractional byte value "{parse_quantity(amount)}" is invalid, must be an integer'
+            found.append(f"{keyed(path, name)}: {text}")
     return found
 
 
@@ -162,6 +238,8 @@ def _ports(containers: Sequence[tuple[View, str]]) -> list[str]:
                 found.append(f"{at}: duplicate port definition with {where}")
             elif not port.get("hostPort") or not other.get("hostPort"):
                 found.append(f"{at}: overlapping port definition with {where}")
+            elif port["hostPort"] == other["hostPort"] and bool(port.get("hostIP")) != bool(other.get("hostIP")):
+                found.append(f"{at}: dangerously ambiguous port definition with {where}")
         taken.setdefault(key, []).append((port, at))
     names: dict[str, str] = {}
     for port, at in ports:

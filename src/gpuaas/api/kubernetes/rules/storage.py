@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
-from gpuaas.api.kubernetes.rules.checks import dns_label, dns_subdomain, known, unchanged
+from gpuaas.api.kubernetes.rules.checks import dns_label, dns_subdomain, each, known, unchanged
+from gpuaas.api.kubernetes.rules.pod_warnings import SPELLED, claim_warnings, term_warnings
 from gpuaas.api.kubernetes.rules.resources import resource_amount
 from gpuaas.api.metadata import View, validate_annotations, validate_label_selector, validate_labels
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, keyed, required
@@ -11,6 +12,21 @@ from gpuaas.base.quantity import parse_quantity
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+_ANNOTATIONS: Final = {
+    _BETA_CLASS: 'deprecated since v1.8; use "storageClassName" attribute instead',
+    "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
+}
+_RECYCLE: Final = (
+    "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+)
+_GONE: Final = {
+    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
+    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
+    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
+    "storageos": "deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
+    "rbd": "deprecated in v1.28, non-functional in v1.31+",
+}
 _IMMUTABLE: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
 )
@@ -64,10 +80,7 @@ class PersistentVolumeClaim(Behaviour):
         return claim_spec(obj.get("spec") or {}, "spec")
 
     def warnings(self, obj: View, old: View | None) -> list[str]:
-        if _BETA_CLASS not in ((obj.get("metadata") or {}).get("annotations") or {}):
-            return []
-        where = keyed("metadata.annotations", _BETA_CLASS)
-        return [f'{where}: deprecated since v1.8; use "storageClassName" attribute instead']
+        return _annotation_warnings(obj, (_BETA_CLASS,)) + claim_warnings(obj.get("spec") or {}, "spec")
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -100,6 +113,22 @@ class PersistentVolume(Behaviour):
         created = (obj.get("metadata") or {}).get("creationTimestamp")
         if created:
             obj["status"]["lastPhaseTransitionTime"] = created
+
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        spec = obj.get("spec") or {}
+        found = _annotation_warnings(obj, tuple(_ANNOTATIONS))
+        if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+            found.append(f"spec.persistentVolumeReclaimPolicy: {_RECYCLE}")
+        required_nodes = (spec.get("nodeAffinity") or {}).get("required") or {}
+        for term, at in each(required_nodes, "nodeSelectorTerms", "spec.nodeAffinity.required"):
+            found += term_warnings(term, at)
+        gone = [(field, text) for field, text in _GONE.items() if spec.get(field) is not None]
+        return found + [f"{child('spec', SPELLED.get(field, field))}: {text}" for field, text in gone]
+
+
+def _annotation_warnings(obj: View, keys: tuple[str, ...]) -> list[str]:
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    return [f"{keyed('metadata.annotations', key)}: {_ANNOTATIONS[key]}" for key in keys if key in annotations]
 
 
 def _storage(spec: View, path: str) -> list[FieldError]:

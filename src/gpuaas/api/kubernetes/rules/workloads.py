@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
-from gpuaas.api.kubernetes.rules.checks import dns_label, nonnegative, shown_selector, unchanged
+from gpuaas.api.kubernetes.rules.checks import dns_label, each, nonnegative, shown_selector, unchanged
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod_template
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_template
-from gpuaas.api.kubernetes.rules.pod_warnings import pod_warnings, workload_warnings
+from gpuaas.api.kubernetes.rules.pod_warnings import claim_warnings, pod_warnings, workload_warnings
 from gpuaas.api.kubernetes.rules.selectors import (
     is_empty,
     is_readable,
@@ -32,6 +32,7 @@ _STATEFUL_FROZEN: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
     " 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
+_ENDLESS_HISTORY: Final = "a negative value retains all historical revisions; a value >= 0 is recommended"
 _STATEFUL_MUTABLE: Final = frozenset(
     {
         "replicas",
@@ -170,7 +171,13 @@ class StatefulSet(Behaviour):
         return [] if new == before else [forbidden("spec", _STATEFUL_FROZEN)]
 
     def warnings(self, obj: View, old: View | None) -> list[str]:
-        return workload_warnings(obj, old, names=False)
+        spec = obj.get("spec") or {}
+        found = workload_warnings(obj, old, names=False)
+        for claim, at in each(spec, "volumeClaimTemplates", "spec"):
+            found += claim_warnings(claim.get("spec") or {}, at)
+        if (spec.get("revisionHistoryLimit") or 0) < 0:
+            found.append(f"spec.revisionHistoryLimit: {_ENDLESS_HISTORY}")
+        return found
 
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
