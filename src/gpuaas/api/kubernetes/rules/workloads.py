@@ -174,7 +174,8 @@ class StatefulSet(Behaviour):
         spec = obj.get("spec") or {}
         found = workload_warnings(obj, old, names=False)
         for claim, at in each(spec, "volumeClaimTemplates", "spec"):
-            found += claim_warnings(claim.get("spec") or {}, at)
+            place = at if old is None else f"{at}.Spec"  # as the original has it
+            found += claim_warnings(claim.get("spec") or {}, place)
         if (spec.get("revisionHistoryLimit") or 0) < 0:
             found.append(f"spec.revisionHistoryLimit: {_ENDLESS_HISTORY}")
         return found
