@@ -153,6 +153,49 @@ async def test_a_pod_of_lower_priority_is_preempted_with_words() -> None:
 
 
 @scenario
+async def test_the_room_that_is_made_for_a_pod_is_given_to_nobody_of_less_importance() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 10))
+        for name, cards, priority in (("one", 2, 1), ("two", 3, 2), ("three", 4, 3)):
+            on.cluster.put(PODS, wants(name, cards, priority))
+        await on.settle()
+        on.cluster.put(PODS, wants("four", 6, 4))
+        await on.settle()
+        leaving = {name for name in ("one", "two", "three") if _is_leaving(on, name)}
+        assert leaving == {"one", "two"}
+        await on.cluster.delete(PODS, "one", "default", grace=0)
+        on.cluster.put(PODS, wants("again", 2, 1))
+        await on.settle()
+        assert not where(on)["again"], "two has not left yet, and what one left is not for it"
+        await on.cluster.delete(PODS, "two", "default", grace=0)
+        await on.settle()
+        assert where(on) == {"three": "a", "four": "a", "again": ""}
+
+
+@scenario
+async def test_who_is_more_important_takes_the_room_that_is_being_made_and_nobody_else_is_deleted_for_it() -> None:
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, with_cards("a", 4))
+        on.cluster.put(PODS, wants("low", 4, 1))
+        await on.settle()
+        on.cluster.put(PODS, wants("middle", 4, 5))
+        await on.settle()
+        on.cluster.put(PODS, wants("high", 4, 9))
+        await on.settle()
+        assert not _is_leaving(on, "middle")
+        await on.cluster.delete(PODS, "low", "default", grace=0)
+        await on.settle()
+        assert where(on) == {"high": "a", "middle": ""}
+        await on.cluster.delete(PODS, "high", "default", grace=0)
+        await on.settle()
+        assert where(on) == {"middle": "a"}
+
+
+def _is_leaving(on: Stage, name: str) -> bool:
+    return "deletionTimestamp" in on.cluster.read(PODS, name, "default")["metadata"]
+
+
+@scenario
 async def test_it_writes_under_the_name_of_the_real_scheduler() -> None:
     async with stage(PodScheduler) as on:
         patch, names = on.cluster.patch, []

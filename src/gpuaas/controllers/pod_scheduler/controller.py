@@ -1,8 +1,9 @@
 """The loop of the scheduler: pods without a node, the most important first, are placed, bound, or told why not.
 
 The book of nodes is kept from the news; a pod is written into it when it is decided, before its binding is
-acknowledged, so that no room is given away twice. A binding that fails takes it out again. What found no place is tried
-again when a node changes or a pod leaves, not before: nothing else can help it.
+acknowledged, so that no room is given away twice. A binding that fails takes it out again. So is one for whom others
+leave: the room they make is its own, unless somebody more important comes. What found no place is tried again when a
+node changes or a pod leaves, not before: nothing else can help it.
 """
 
 import asyncio
@@ -51,6 +52,7 @@ class PodScheduler(Controller):
         self._sociable: set[Key] = set()  # those of them to whom it matters where other pods are
         self._room_changed = False
         self._binding: dict[str, Object] = {}  # by uid, until the news show the node
+        self._nominated: set[str] = set()  # uids of those for whom others leave; they stand in the book already
         for resource, changed in ((NAMESPACES, self._namespace), (NODES, self._node), (PODS, self._pod)):
             self.follow(deps.informers.of(resource), _nobody).subscribe(changed)
 
@@ -108,9 +110,17 @@ class PodScheduler(Controller):
         self.queue.add(_PASS)
 
     def _drop(self, key: Key) -> None:
-        self._waiting.pop(key, None)
+        known = self._waiting.pop(key, None)
+        if known is not None:
+            self._withdraw(known.ask.uid)
         self._untried.discard(key)
         self._sociable.discard(key)
+
+    def _withdraw(self, uid: str) -> None:
+        """The room that is being made is nobody's any more."""
+        if uid in self._nominated:
+            self._nominated.discard(uid)
+            self.book.drop_pod(uid)
 
     def _make_room(self) -> None:
         if self._waiting:
@@ -140,12 +150,17 @@ class PodScheduler(Controller):
     def _decide(self, pending: "_Pending", failed: dict[bytes, Unplaced]) -> Awaitable[None] | None:
         """The decision is made here and now; what is returned only writes it down."""
         pod, ask = pending.pod, pending.ask
+        self._withdraw(ask.uid)
         verdict = failed.get(pending.shape) or place(ask, self.book)
         if isinstance(verdict, Placed):
             self.book.assume(ask, verdict.node)
             self._binding[ask.uid] = pod
             return self._bind(pod, ask, verdict.node)
         if verdict.eviction is not None:
+            for victim in verdict.eviction.victims:
+                self._withdraw(victim.uid)
+            self.book.assume(ask, verdict.eviction.node)
+            self._nominated.add(ask.uid)
             return self._tell(pod, verdict)
         failed[pending.shape] = verdict  # pods of one shape fail alike, and bindings in between only take room away
         return self._tell(pod, verdict) if conditions.unscheduled(pod, verdict.message, "", 0.0) is not None else None
@@ -193,8 +208,8 @@ class PodScheduler(Controller):
         """Pods of lower priority make room; those already leaving are waited for."""
         for victim in eviction.victims:
             known = self.informers.of(PODS).get(victim.namespace, victim.name)
-            if known is None or victim.leaving:
-                continue
+            if known is None or victim.leaving or not known["spec"].get("nodeName"):
+                continue  # it leaves by itself, or was only about to come
             patch = {"status": conditions.disrupted(known, self.clock.now())}
             try:
                 await self.client.patch(PODS, victim.name, patch, victim.namespace, subresource="status")
