@@ -9,13 +9,15 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import lru_cache, partial
+from time import gmtime, strftime
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import httptools
 
 from gpuaas.apiserver.turns import Slices
+from gpuaas.base.clock import SystemClock
 
 MAX_BODY: Final = 3 * 1024 * 1024
 MAX_HEADERS: Final = 64 * 1024
@@ -28,6 +30,7 @@ _REQUEST_LIMIT: Final = 60.0  # seconds from a connection's or request's first b
 _IDLE_LIMIT: Final = 300.0  # between requests; clients keep connections for 90 s and less
 
 JSON: Final = b"application/json"
+_wall: Final = SystemClock()  # what is said on the wire is the world's time, whatever time the cluster lives in
 _REASONS = {
     200: b"OK", 201: b"Created", 202: b"Accepted", 204: b"No Content", 301: b"Moved Permanently", 302: b"Found",
     304: b"Not Modified", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
@@ -407,9 +410,16 @@ def _head(response: Response, keep_alive: bool) -> bytes:
             response.content_type,
             b"\r\ncontent-length: %d\r\n" % len(response.body),
         ]
+    lines.append(_date(int(_wall.now())))
     lines.extend(b"%b: %b\r\n" % header for header in response.headers)
     lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
     return b"".join(lines)
+
+
+@lru_cache(maxsize=1)
+def _date(now: int) -> bytes:
+    """When an answer was given, as the standard wants it on all of them; written once a second."""
+    return strftime("date: %a, %d %b %Y %H:%M:%S GMT\r\n", gmtime(now)).encode()
 
 
 def _stream_head(stream: Stream) -> bytes:
@@ -418,6 +428,7 @@ def _stream_head(stream: Stream) -> bytes:
         b"content-type: ",
         stream.content_type,
         b"\r\ntransfer-encoding: chunked\r\n",
+        _date(int(_wall.now())),
     ]
     lines.extend(b"%b: %b\r\n" % header for header in stream.headers)
     lines.append(b"\r\n")
