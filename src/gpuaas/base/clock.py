@@ -82,14 +82,14 @@ def rfc3339(seconds: float) -> str:
     whole = int(seconds)
     if whole == _cached_second:
         return _cached_text
-    text = datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = f"{datetime.fromtimestamp(whole, UTC).isoformat()[:19]}Z"
     _cached_text, _cached_second = text, whole
     return text
 
 
 def rfc3339_micro(seconds: float) -> str:
     """`2026-01-01T00:00:00.000000Z`: Kubernetes' metav1.MicroTime (leases, events)."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:26]}Z"
 
 
 def parse_rfc3339(text: str) -> float:

@@ -97,9 +97,31 @@ class SimulatedKubelet(Controller):
         run = run or await self._begin(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
-        if run.started is None:
-            return await self._start(pod, run)
-        return await self._go_on(pod, run)
+        left = self._seconds_left(pod)
+        if left is not None and left <= 0:
+            await self._cut_short(pod, run)
+            return None
+        wait = await self._start(pod, run) if run.started is None else await self._go_on(pod, run)
+        if left is None or uid_of(pod) not in self._runs:
+            return wait
+        return Requeue(left if wait is None else min(left, wait.after))
+
+    def _seconds_left(self, pod: Object) -> float | None:
+        """Until the deadline of a pod that has one and was taken on."""
+        deadline, begun = pod["spec"].get("activeDeadlineSeconds"), (pod.get("status") or {}).get("startTime")
+        if deadline is None:
+            return None
+        now = self.clock.now()
+        return (parse_rfc3339(begun) if begun else now) + float(deadline) / self._speed - now
+
+    async def _cut_short(self, pod: Object, run: Run) -> None:
+        now = self.clock.now()
+        span = None if run.started is None else now - run.started
+        endings = {one.name: self._ending(run, 137, span) for one in run.life.containers if run.started is not None}
+        await self._write(pod, statuses.overdue(pod, self._host(pod), now, endings))
+        message = "Pod was active on the node longer than the specified deadline"
+        self.recorder.event(PODS, pod, NORMAL, "DeadlineExceeded", message)
+        self._runs.pop(uid_of(pod), None)
 
     def _lacks_ports(self, pod: Object) -> bool:
         """A pod that was put here past the scheduler wants what another one has."""

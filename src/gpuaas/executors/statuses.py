@@ -27,6 +27,8 @@ class Ending:
 
 
 def creating(pod: View, host: str, now: float, reason: str = "ContainerCreating", message: str = "") -> Object:
+    if reason == "ContainerCreating" and _init(pod):
+        reason = "PodInitializing"
     waiting = {"reason": reason, **({"message": message} if message else {})}
     containers = [_container(pod, one, {"waiting": waiting}) for one in _containers(pod)]
     status = _status(pod, "Pending", host, now, containers, ready=False)
@@ -59,6 +61,12 @@ def running(
         status["initContainerStatuses"] = [_container(pod, one, done, ready=True) for one in _init(pod)]
     status["podIP"], status["podIPs"] = address, [{"ip": address}]
     return status
+
+
+def overdue(pod: View, host: str, now: float, endings: Mapping[str, Ending]) -> Object:
+    """Ended because it ran for longer than it may."""
+    reason, message = "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+    return {**ended(pod, host, now, endings), "phase": "Failed", "reason": reason, "message": message}
 
 
 def stuck(

@@ -31,6 +31,8 @@ def test_sleepers_wake_in_the_order_of_their_deadlines() -> None:
 def test_times_are_written_as_kubernetes_writes_them_and_read_back() -> None:
     assert rfc3339(1_767_225_600.9) == "2026-01-01T00:00:00Z"
     assert rfc3339_micro(1_767_225_600.25) == "2026-01-01T00:00:00.250000Z"
+    assert rfc3339_micro(-62_135_596_798) == "0001-01-01T00:00:02.000000Z"
+    assert rfc3339(-62_135_596_798) == "0001-01-01T00:00:02Z"
     assert parse_rfc3339("2026-01-01T01:00:00+01:00") == 1_767_225_600
 
 

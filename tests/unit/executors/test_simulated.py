@@ -173,6 +173,22 @@ async def test_a_pod_is_ready_no_sooner_than_its_probe_asks() -> None:
         assert not is_ready(on.cluster.read(PODS, "never", "default"))
 
 
+@scenario
+async def test_a_pod_does_not_outlive_its_deadline_even_if_that_comes_later() -> None:
+    async with stage(keeper, kubelet) as on:
+        one = shell_pod("p", "sleep 1000", policy="Always")
+        one["spec"]["activeDeadlineSeconds"] = 30
+        on.cluster.put(PODS, one)
+        await on.advance(20)
+        assert status(on)["phase"] == "Running"
+        await on.cluster.patch(PODS, "p", {"spec": {"activeDeadlineSeconds": 25}}, "default")
+        await on.advance(4)
+        assert status(on)["phase"] == "Running"
+        await on.advance(2)
+        assert (status(on)["phase"], status(on)["reason"]) == ("Failed", "DeadlineExceeded")
+        assert state(on)["terminated"]["exitCode"] == 137
+
+
 def with_init(policy: str, *texts: str) -> Any:
     one = shell_pod("p", "sleep 1000", policy=policy)
     commands = [(f"init{number}", ["sh", "-c", text]) for number, text in enumerate(texts, 1)]
