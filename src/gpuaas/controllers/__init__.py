@@ -8,7 +8,7 @@ from collections.abc import Container
 
 from gpuaas.admission.configuration import Configured
 from gpuaas.controllers.app_wrappers import AppWrapperController
-from gpuaas.controllers.certificates import CertificateSigningController
+from gpuaas.controllers.certificates import CertificateCleaner, CertificateSigningController
 from gpuaas.controllers.claim_protection import ClaimProtectionController
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
 from gpuaas.controllers.cron_jobs import CronJobController
@@ -65,6 +65,7 @@ HOUSEKEEPING: tuple[type[Controller], ...] = (
     ServiceAccountTokenController,
     RootCaController,
     CertificateSigningController,
+    CertificateCleaner,
     ClusterRoleAggregationController,
     GarbageCollector,
     ClaimProtectionController,

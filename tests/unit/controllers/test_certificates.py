@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from gpuaas.client.resources import SIGNING_REQUESTS
-from gpuaas.controllers.certificates import SIGNER, CertificateSigningController, lifetime, usage_fault
+from gpuaas.controllers.certificates import (
+    SIGNER,
+    CertificateCleaner,
+    CertificateSigningController,
+    lifetime,
+    usage_fault,
+)
 from gpuaas.runtime.controller import Deps
 from gpuaas.testing.time import scenario, stage
 
@@ -63,3 +69,28 @@ def test_the_usages_of_a_client(usages: list[str], fault: str) -> None:
 @pytest.mark.parametrize(("wanted", "given"), [(None, 31_536_000), (3600, 3600), (10, 600), (10**9, 31_536_000)])
 def test_a_certificate_is_good_for_a_year_at_most(wanted: int | None, given: int) -> None:
     assert lifetime({"expirationSeconds": wanted}) == given
+
+
+@scenario
+async def test_answered_requests_go_after_an_hour_and_others_after_a_day() -> None:
+    async with stage(CertificateCleaner) as on:
+        told = {"status": "True", "lastUpdateTime": "2026-01-01T00:30:00Z"}
+        signed = asked("signed", {"type": "Approved", **told})
+        signed["status"]["certificate"] = "eA=="
+        on.cluster.put(SIGNING_REQUESTS, signed)
+        on.cluster.put(SIGNING_REQUESTS, asked("denied", {"type": "Denied", **told}))
+        on.cluster.put(SIGNING_REQUESTS, asked("unsigned", {"type": "Approved", **told}))
+        on.cluster.put(SIGNING_REQUESTS, asked("waiting"))
+        on.cluster.put(SIGNING_REQUESTS, asked("odd", {"type": "Considered", **told}))
+
+        def left() -> list[str]:
+            return [one["metadata"]["name"] for one in on.cluster.all(SIGNING_REQUESTS)]
+
+        await on.advance(5_390)
+        assert len(left()) == 5
+        await on.advance(20)
+        assert left() == ["odd", "unsigned", "waiting"]
+        await on.advance(86_400 - 5_400)
+        assert left() == ["odd", "unsigned"]
+        await on.advance(1_800)
+        assert left() == ["odd"]
