@@ -52,6 +52,7 @@ class Run:
     restarts: int = 0
     resting: float | None = None
     killed_at: float | None = None  # when those who did not listen are killed
+    overdue: bool = False
     watched: set[str] = field(default_factory=set)
 
 
@@ -107,6 +108,8 @@ class ProcessKubelet(Controller):
             return None
         if is_deleting(pod):
             return await self._stop(pod, run)
+        if run.overdue or statuses.seconds_left(pod, self.clock.now()) <= 0:
+            return await self._cut_short(pod, run)
         if run.resting is not None:
             return await self._again(pod, run)
         return await self._look(pod, run)
@@ -228,14 +231,37 @@ class ProcessKubelet(Controller):
     # Ending
 
     async def _stop(self, pod: Object, run: Run) -> Requeue | None:
-        now = self.clock.now()
+        codes = self._codes(run)
+        if codes is None:
+            return self._bring_down(pod, run, pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        await self._end(pod, run, codes)
+        await self._remove(pod)
+        return None
+
+    async def _cut_short(self, pod: Object, run: Run) -> Requeue | None:
+        """It has run for longer than it may; unless it had ended by itself when somebody looked."""
+        codes = self._codes(run)
+        if codes is None:
+            run.overdue = True
+            return self._bring_down(pod, run, pod["spec"].get("terminationGracePeriodSeconds") or 0)
+        if not run.overdue and run.resting is None:
+            return await self._look(pod, run)
+        endings = {name: self._ending(pod, run, name, code) for name, code in codes.items()}
+        await self._write(pod, statuses.overdue(pod, self._node.address, self.clock.now(), endings))
+        self._runs.pop(uid_of(pod), None)
+        return None
+
+    def _codes(self, run: Run) -> dict[str, int] | None:
+        """How all of them ended; None while one runs."""
         codes = {name: process.exit_code() for name, process in run.processes.items()}
-        if None not in codes.values() or run.resting is not None:
-            await self._end(pod, run, {name: 143 if code is None else code for name, code in codes.items()})
-            await self._remove(pod)
+        if None in codes.values() and run.resting is None:
             return None
+        return {name: 143 if code is None else code for name, code in codes.items()}
+
+    def _bring_down(self, pod: Object, run: Run, grace: float) -> Requeue:
+        now = self.clock.now()
         if run.killed_at is None:
-            run.killed_at = now + (pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+            run.killed_at = now + grace
             for name, process in run.processes.items():
                 self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {name}")
                 process.signal(signal.SIGTERM)

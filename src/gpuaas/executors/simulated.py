@@ -5,6 +5,7 @@ Level-triggered like any controller: what a pod should look like now follows fro
 second, from the status, after a restart. A lost node does nothing at all.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -97,22 +98,14 @@ class SimulatedKubelet(Controller):
         run = run or await self._begin(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
-        left = self._seconds_left(pod)
-        if left is not None and left <= 0:
+        left = statuses.seconds_left(pod, self.clock.now(), self._speed)
+        if left <= 0:
             await self._cut_short(pod, run)
             return None
         wait = await self._start(pod, run) if run.started is None else await self._go_on(pod, run)
-        if left is None or uid_of(pod) not in self._runs:
+        if left == math.inf or uid_of(pod) not in self._runs:
             return wait
         return Requeue(left if wait is None else min(left, wait.after))
-
-    def _seconds_left(self, pod: Object) -> float | None:
-        """Until the deadline of a pod that has one and was taken on."""
-        deadline, begun = pod["spec"].get("activeDeadlineSeconds"), (pod.get("status") or {}).get("startTime")
-        if deadline is None:
-            return None
-        now = self.clock.now()
-        return (parse_rfc3339(begun) if begun else now) + float(deadline) / self._speed - now
 
     async def _cut_short(self, pod: Object, run: Run) -> None:
         now = self.clock.now()

@@ -3,11 +3,12 @@
 Conditions that others wrote (DisruptionTarget and the like) stay; a condition keeps its time while its status does.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.base.clock import rfc3339
+from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.client.protocol import Object
 
 View = Mapping[str, Any]
@@ -61,6 +62,14 @@ def running(
         status["initContainerStatuses"] = [_container(pod, one, done, ready=True) for one in _init(pod)]
     status["podIP"], status["podIPs"] = address, [{"ip": address}]
     return status
+
+
+def seconds_left(pod: View, now: float, speed: float = 1.0) -> float:
+    """Until the deadline of a pod that has one, counted from when it was taken on."""
+    deadline, begun = pod["spec"].get("activeDeadlineSeconds"), (pod.get("status") or {}).get("startTime")
+    if deadline is None:
+        return math.inf
+    return (parse_rfc3339(begun) if begun else now) + float(deadline) / speed - now
 
 
 def overdue(pod: View, host: str, now: float, endings: Mapping[str, Ending]) -> Object:

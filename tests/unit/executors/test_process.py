@@ -185,6 +185,24 @@ async def test_who_does_not_listen_is_killed_when_the_grace_is_over(tmp_path: Pa
 
 
 @scenario
+async def test_a_pod_does_not_outlive_its_deadline(tmp_path: Path) -> None:
+    async with machine(tmp_path) as on:
+        on.cluster.put(PODS, process_pod("p", "sleep", "1000", policy="Always", activeDeadlineSeconds=30))
+        await on.settle()
+        await until(lambda: phase(on) == "Running")
+        await on.advance(20)
+        assert phase(on) == "Running"
+        await on.advance(11)
+        for _ in range(400):
+            if phase(on) == "Failed":
+                break
+            await asyncio.sleep(0.005)
+            await on.advance(0.1)
+        status = on.cluster.read(PODS, "p", "default")["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+@scenario
 async def test_what_runs_for_a_pod_that_is_gone_is_ended_when_the_control_plane_comes_back(tmp_path: Path) -> None:
     orphan = Process(tmp_path / "uid-of-a-deleted-pod" / "main")
     orphan.start(shell("sleep 100", tmp_path))
