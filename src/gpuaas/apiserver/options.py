@@ -1,13 +1,18 @@
 """The options of writes and lists, as queries carry them: read once, refused in the name of the options' own kinds."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.requestinfo import RequestInfo
-from gpuaas.base.errors import Invalid
+from gpuaas.base.errors import BadRequest, Invalid
 from gpuaas.base.fielderrors import FieldError, forbidden, not_supported
 from gpuaas.machinery import ssa
 
+_AMOUNT = r"(?:\d+\.?\d*|\.\d+)"
+_NUMBER = re.compile(rf"[+-]?{_AMOUNT}")
+_UNIT = re.compile(rf"[+-]?{_AMOUNT}([^\d.]+)")
+_SPAN = re.compile(rf"[+-]?(?:0|(?:{_AMOUNT}(?:ns|us|µs|μs|ms|s|m|h))+)")
 _LEVELS = ("", "Ignore", "Strict", "Warn")
 _KINDS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
@@ -34,6 +39,21 @@ def read_write_options(op: Operation, info: RequestInfo, user_agent: str, *, app
     op.dry_run = bool(dry_run)
     op.manager = manager or manager_of(user_agent)
     op.field_validation = level or "Warn"
+
+
+def check_timeout(info: RequestInfo) -> None:
+    """How long a client is ready to wait must be a span of time as Go writes it; nobody waits that long here."""
+    text = info.query.get("timeout")
+    if not text or info.verb == "watch" or _SPAN.fullmatch(text):
+        return
+    quoted = f'"{text}"'
+    if _NUMBER.fullmatch(text):
+        why = f"time: missing unit in duration {quoted}"
+    elif found := _UNIT.fullmatch(text):
+        why = f'time: unknown unit "{found[1]}" in duration {quoted}'
+    else:
+        why = f"time: invalid duration {quoted}"
+    raise BadRequest(f"invalid timeout specified in the request URL - {why}")
 
 
 def dry_run_problems(values: Sequence[str]) -> list[FieldError]:

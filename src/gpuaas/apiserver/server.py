@@ -28,7 +28,7 @@ from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.http import JSON, Answer, Request, Response
 from gpuaas.apiserver.operation import Operation, Outcome
-from gpuaas.apiserver.options import read_write_options
+from gpuaas.apiserver.options import check_timeout, read_write_options
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
@@ -117,6 +117,8 @@ class Server:
         access.authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)
+        if info.query:
+            check_timeout(info)
         op = self._operation(cluster, info, user, request)
         self.requests.seen(op.verb, op.resource.plural)
         if cluster.arriving and op.resource.prefix in cluster.arriving:

@@ -329,3 +329,21 @@ def test_who_creates_a_daemon_set_owns_its_generation(api: Api) -> None:
     assert plain["annotations"]["deprecated.daemonset.template.generation"] == "1"
     owned = plain["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"]
     assert "f:deprecated.daemonset.template.generation" in owned
+
+
+@pytest.mark.parametrize(
+    ("timeout", "words"),
+    [
+        ("30s", ""),
+        ("0s", ""),
+        ("1h30m", ""),
+        ("invalid", 'time: invalid duration "invalid"'),
+        ("30", 'time: missing unit in duration "30"'),
+        ("30x", 'time: unknown unit "x" in duration "30x"'),
+    ],
+)
+def test_a_timeout_must_be_a_span_of_time(api: Api, timeout: str, words: str) -> None:
+    answer = api.send("GET", MAPS, timeout=timeout)
+    assert answer.status == (400 if words else 200)
+    if words:
+        assert answer.message == f"invalid timeout specified in the request URL - {words}"
