@@ -102,6 +102,10 @@ class Item:
         ordered = workload.created if workload.ordered_at is None else workload.ordered_at
         self.rank: Rank = (-workload.priority, ordered, workload.uid, self.key)
 
+    def __lt__(self, other: object) -> bool:
+        """Only a workload that went and came again shares a rank, with what it left in a heap: no order between them."""
+        return False
+
     @property
     def ordered_at(self) -> Millis:
         return self.rank[1]

@@ -122,3 +122,16 @@ def test_when_a_local_queue_closes_whoever_stood_behind_its_head_is_next(change:
     lab.tell(change)
     lab.settle()
     assert "small" in lab.running()
+
+
+def test_a_workload_that_went_and_came_again_as_it_was_waits_again() -> None:
+    """What it left behind in the order has its rank, and is another's than its own."""
+    lab = Lab(queue("q", 1))
+    lab.run("holds", "q")
+    others = [lab.submit(f"w{number}", "q") for number in range(4)]
+    for _ in range(3):
+        for workload in others:
+            lab.finish(workload.name)
+            lab.tell(workload)
+    lab.finish("holds")
+    assert list(admitted(lab.cycle())) == ["w0"]
