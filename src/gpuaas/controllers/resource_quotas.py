@@ -75,16 +75,23 @@ class ResourceQuotaController(Controller):
             self._watched.add(resource)
 
             def changed(old: Object | None, new: Object | None) -> None:
-                if old is not None and (new is None or self._costs_less(resource, old, new)):
+                if old is not None and (new is None or self._costs_otherwise(resource, old, new)):
                     self._recount(old)
 
             await informer.synced()
             informer.subscribe(changed)
         await informer.synced()
 
-    def _costs_less(self, resource: Resource, old: Object, new: Object) -> bool:
+    def _costs_otherwise(self, resource: Resource, old: Object, new: Object) -> bool:
+        """Less or more, or to another quota: which quotas a pod counts for may hang on whether it has a deadline."""
+        if resource == PODS and _has_deadline(old) is not _has_deadline(new):
+            return True
         return usage_of(resource.group, resource.plural, old) != usage_of(resource.group, resource.plural, new)
 
     def _recount(self, obj: Mapping[str, Any]) -> None:
         for quota in self._quotas.in_namespace(obj["metadata"].get("namespace") or ""):
             self.queue.add_after(key_of(quota), SETTLE)
+
+
+def _has_deadline(pod: Mapping[str, Any]) -> bool:
+    return pod["spec"].get("activeDeadlineSeconds") is not None

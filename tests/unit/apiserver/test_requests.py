@@ -347,3 +347,13 @@ def test_a_timeout_must_be_a_span_of_time(api: Api, timeout: str, words: str) ->
     assert answer.status == (400 if words else 200)
     if words:
         assert answer.message == f"invalid timeout specified in the request URL - {words}"
+
+
+def test_who_deletes_a_replication_controller_without_a_word_keeps_its_pods(api: Api) -> None:
+    path = "/api/v1/namespaces/default/replicationcontrollers"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    for name, query in (("kept", {}), ("gone", {"propagationPolicy": "Background"})):
+        assert api.send("POST", path, {"metadata": {"name": name}, "spec": {"template": template}}).status == 201
+        assert api.send("DELETE", f"{path}/{name}", **query).status == 200
+    assert api.send("GET", f"{path}/kept").body["metadata"]["finalizers"] == ["orphan"]
+    assert api.send("GET", f"{path}/gone").status == 404

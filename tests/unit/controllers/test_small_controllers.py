@@ -428,6 +428,26 @@ async def test_usage_goes_down_when_objects_go_or_pods_end() -> None:
 
 
 @scenario
+async def test_a_pod_that_gets_a_deadline_counts_for_another_quota() -> None:
+    async with stage(ResourceQuotaController) as on:
+        for name, scope in (("short", "Terminating"), ("long", "NotTerminating")):
+            spec = {"hard": {"pods": "5"}, "scopes": [scope]}
+            on.cluster.put(RESOURCE_QUOTAS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+        on.cluster.put(PODS, pod("p"))
+        await on.advance(1)
+
+        def used() -> list[str]:
+            return [
+                on.cluster.read(RESOURCE_QUOTAS, name, "default")["status"]["used"]["pods"]
+                for name in ("short", "long")
+            ]
+
+        await on.cluster.patch(PODS, "p", {"spec": {"activeDeadlineSeconds": 60}}, "default")
+        await on.advance(1)
+        assert used() == ["1", "0"]
+
+
+@scenario
 async def test_all_controllers_together_leave_an_empty_cluster_alone() -> None:
     cluster = FakeCluster()
     deps = Deps.over(cluster, cluster.clock, cluster)

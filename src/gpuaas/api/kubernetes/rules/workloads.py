@@ -230,6 +230,7 @@ class DaemonSet(Behaviour):
 
 class ReplicationController(Behaviour):
     field_selectors = ("status.replicas",)
+    orphan_by_default = True
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
