@@ -104,6 +104,8 @@ class Server:
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
         cluster, path = self._cluster(request.path)
         info = request_info(request.method, path, request.query)
+        if info.query:
+            check_timeout(info)
         if request.too_large:
             raise TooLarge(f"Request entity too large: limit is {3 * 1024 * 1024}")
         shows_credentials = b"authorization" in request.headers
@@ -117,8 +119,6 @@ class Server:
         access.authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)
-        if info.query:
-            check_timeout(info)
         op = self._operation(cluster, info, user, request)
         self.requests.seen(op.verb, op.resource.plural)
         if cluster.arriving and op.resource.prefix in cluster.arriving:
