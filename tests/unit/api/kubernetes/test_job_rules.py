@@ -65,6 +65,7 @@ def test_defaults_of_a_job(spec: dict[str, Any], defaults: dict[str, Any]) -> No
         ({"podFailurePolicy": {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [2, 1]}}]}}, "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [2,1]: must be ordered"),
         ({"completionMode": "Indexed", "completions": 3, "successPolicy": {"rules": [{"succeededIndexes": "0-5"}]}}, 'spec.successPolicy.rules[0].succeededIndexes: Invalid value: "0-5": error parsing succeededIndexes: too large index: "5"'),
         ({"manualSelector": True}, "spec.selector: Required value"),
+        ({"manualSelector": True}, "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`"),
         ({"selector": {"matchLabels": {"a": "b"}}}, f'spec.selector: Invalid value: {{"matchLabels":{{"a":"b","batch.kubernetes.io/controller-uid":"{UID}"}}}}: `selector` not auto-generated'),
     ],
 )  # fmt: skip

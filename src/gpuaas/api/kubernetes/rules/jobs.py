@@ -282,12 +282,9 @@ def _generated_selector(obj: View) -> list[FieldError]:
 
 
 def _selector(spec: View) -> list[FieldError]:
-    selector = spec.get("selector")
-    if selector is None:
-        return [required("spec.selector")]
-    errors = validate_label_selector(selector, "spec.selector")
-    template = spec.get("template") or {}
-    if not errors and not selects(selector, template):
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    errors = [required("spec.selector")] if selector is None else validate_label_selector(selector, "spec.selector")
+    if is_readable(selector) and not selects(selector, template):  # no selector selects nothing, which is told as well
         errors.append(mismatch(template, "spec.template"))
     return errors
 
