@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.api.kubernetes.rulebook import changed, complaints, made, refused
 
+from gpuaas.api.kubernetes.rules import behaviour_of
 from gpuaas.machinery.mergepatch import apply_merge_patch
 
 GOOD: dict[str, dict[str, Any]] = {
@@ -194,3 +195,14 @@ def test_rules_of_scaling_are_filled_in() -> None:
     up = rules["spec"]["behavior"]["scaleUp"]
     assert (up["selectPolicy"], up["stabilizationWindowSeconds"], len(up["policies"])) == ("Min", 0, 2)
     assert rules["spec"]["behavior"]["scaleDown"]["selectPolicy"] == "Max"
+
+
+def test_who_brings_a_webhook_is_told_that_nobody_calls_it() -> None:
+    rules = behaviour_of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
+    assert rules is not None
+    brought = {**GOOD["webhook"], "metadata": {"name": "w"}}
+    (told,) = rules.warnings(brought, None)
+    assert "calls no admission webhooks" in told
+    labelled = {**brought, "metadata": {"name": "w", "labels": {"a": "b"}}}
+    assert rules.warnings(labelled, brought) == []
+    assert rules.warnings({**brought, "webhooks": []}, None) == []

@@ -1,6 +1,7 @@
 """Who is asked about writes: webhook configurations, admission policies and their bindings.
 
-They are kept and checked for others' sake: nobody here calls a webhook, and the expressions of policies are not read.
+What policies say is asked of every write (the API server's module policies). Webhooks are kept and checked for others'
+sake: nobody here calls one, and who brings one is told so.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,9 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _STATIC: Final = ".static.k8s.io"
 _FORM: Final = "; desired format: https://host[/path]"
 _MOST_CONDITIONS: Final = 64
+_NOT_CALLED: Final = (
+    "this server calls no admission webhooks: the configuration is kept, and nothing is asked or changed"
+)
 
 
 class _Registration(Behaviour):
@@ -60,6 +64,10 @@ class WebhookConfiguration(_Registration):
                 errors.append(duplicate(child(at, "name"), name))
             names.add(name)
         return errors
+
+    def warnings(self, obj: View, old: View | None) -> list[str]:
+        unheard = obj.get("webhooks") and (old is None or old.get("webhooks") != obj["webhooks"])
+        return super().warnings(obj, old) + ([_NOT_CALLED] if unheard else [])
 
 
 def _webhook(webhook: View, path: str) -> list[FieldError]:
