@@ -72,9 +72,7 @@ def test_a_group_of_which_one_starts_again_is_made_anew(house: House) -> None:
     before = house.get(PODS, team, "serve-0")["metadata"]["uid"]
     again = {"name": "c", "ready": False, "restartCount": 1, "image": "i", "imageID": ""}
     house.patch(PODS, team, "serve-0-1", {"status": {"containerStatuses": [again]}}, subresource="status")
-    house.until(
-        lambda: house.find(PODS, team, "serve-0") and house.get(PODS, team, "serve-0")["metadata"]["uid"] != before
-    )
+    house.until(lambda: (pod := house.find(PODS, team, "serve-0")) and pod["metadata"]["uid"] != before)
     house.until(lambda: len(pods(house, team)) == 3)
 
 
