@@ -319,25 +319,30 @@ def _counted(event: _Unwritten) -> Object:
 def _in_series(event: _Unwritten) -> Object:
     said, written = event.said, event.written
     return {
-        "kind": "Event",
-        "apiVersion": "v1",
-        "metadata": {"name": written.name, "namespace": written.namespace},
-        "involvedObject": dict(said.involved),
-        "reason": said.reason,
-        "message": event.message,
+        **_told(event),
         "source": {},
         "firstTimestamp": None,
         "lastTimestamp": None,
-        "type": said.type,
         "eventTime": rfc3339_micro(event.first),
         "action": said.action,
-        "reportingComponent": said.component,
         "reportingInstance": f"{said.component}-{platform.node()}",
         **(_number(written) if written.count > 1 else {}),
     }
 
 
 def _event(event: _Unwritten) -> Object:
+    return {
+        **_told(event),
+        "source": {"component": event.said.component},
+        "firstTimestamp": rfc3339(event.first),
+        "lastTimestamp": rfc3339(event.last),
+        "count": event.written.count,
+        "eventTime": None,
+        "reportingInstance": "",
+    }
+
+
+def _told(event: _Unwritten) -> Object:
     said, written = event.said, event.written
     return {
         "kind": "Event",
@@ -346,14 +351,8 @@ def _event(event: _Unwritten) -> Object:
         "involvedObject": dict(said.involved),
         "reason": said.reason,
         "message": event.message,
-        "source": {"component": said.component},
-        "firstTimestamp": rfc3339(event.first),
-        "lastTimestamp": rfc3339(event.last),
-        "count": written.count,
         "type": said.type,
-        "eventTime": None,
         "reportingComponent": said.component,
-        "reportingInstance": "",
     }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,3 +149,14 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def judged_place(api: Api, test: str, *paths: str) -> Iterator[str]:
+    """A namespace of a test's own, which its policies are for; what it made of those is gone afterwards."""
+    name = f"p-{zlib.crc32(test.encode())}"
+    body = {"metadata": {"name": name, "labels": {"judged": name}}}
+    assert api.send("POST", "/api/v1/namespaces", body).status == 201
+    yield name
+    for path in paths:
+        for one in api.send("GET", path).body["items"]:
+            assert api.send("DELETE", f"{path}/{one['metadata']['name']}").status == 200

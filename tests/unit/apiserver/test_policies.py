@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from .conftest import MERGE, Api
+from .conftest import MERGE, Api, judged_place
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
@@ -16,15 +16,8 @@ RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resource
 
 
 @pytest.fixture
-def place(api: Api, request: pytest.FixtureRequest) -> Any:
-    """A namespace of its own, which the policies of the test are for."""
-    name = f"p-{zlib.crc32(request.node.name.encode())}"
-    body = {"metadata": {"name": name, "labels": {"judged": name}}}
-    assert api.send("POST", "/api/v1/namespaces", body).status == 201
-    yield name
-    for path in (BINDINGS, POLICIES):
-        for one in api.send("GET", path).body["items"]:
-            assert api.send("DELETE", f"{path}/{one['metadata']['name']}").status == 200
+def place(api: Api, request: pytest.FixtureRequest) -> Iterator[str]:
+    yield from judged_place(api, request.node.name, BINDINGS, POLICIES)
 
 
 def policy(api: Api, place: str, *validations: dict[str, Any], rule: Any = None, **spec: Any) -> None:

@@ -80,15 +80,48 @@ class RayCluster(Templated):
         return [*found, *_group_errors(spec, "spec"), *super().create_errors(job, find)]
 
 
-class RayService(Templated):
+class _ClusterMaker(Templated):
+    """What makes a Ray cluster of its own, whose autoscaler may change its size."""
+
+    elastic = True
+    needs = children = (CLUSTERS,)
+    checks_only_held = True
+
+    def _cluster(self, job: View) -> View:
+        """As it is asked for."""
+        raise NotImplementedError
+
+    def _status(self, job: View) -> View:
+        """Where the cluster it has now is named."""
+        raise NotImplementedError
+
+    def pod_sets(self, job: View, find: Find) -> list[Object]:
+        cluster = self._cluster(job)
+        pod_sets = with_cleanup(super().pod_sets(job, find), cluster, annotations_of(job))
+        running = self._running(job, find) if cluster.get("enableInTreeAutoscaling") and is_elastic(job) else None
+        return pod_sets if running is None else _as_running(pod_sets, running)
+
+    def slice_name_part(self, job: View) -> str:
+        generation = annotations_of(job).get(_GENERATION)
+        return super().slice_name_part(job) + (f"_{generation}" if generation else "")
+
+    def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
+        running = self._running(job, find)
+        sizes = [{"name": each["name"], "count": each["count"]} for each in pod_sets]
+        generation = "" if running is None else str(running["metadata"].get("generation", 1))
+        return {_SIZES: json.dumps(sizes, separators=(",", ":")), _GENERATION: generation}
+
+    def _running(self, job: View, find: Find) -> Object | None:
+        name = self._status(job).get("rayClusterName")
+        return find(CLUSTERS, job["metadata"]["namespace"], name) if name else None
+
+
+class RayService(_ClusterMaker):
     """Its cluster's spec is its own: suspended is the cluster. Upstream calls that spec by another name in its words."""
 
     framework = "ray.io/rayservice"
     resource = RAY_SERVICES
     webhook = "rayservice"
-    elastic = True
-    needs = children = (CLUSTERS,)
-    checks_only_held = True
     _where = "spec.rayClusterSpec"
 
     def parts(self, job: View, find: Find) -> list[Part]:
@@ -106,21 +139,11 @@ class RayService(Templated):
     def unsuspended(self, job: View) -> Object:
         return _with_config(job, {**_config(job), "suspend": False})
 
-    def pod_sets(self, job: View, find: Find) -> list[Object]:
-        config = _config(job)
-        pod_sets = with_cleanup(super().pod_sets(job, find), config, annotations_of(job))
-        running = self._running(job, find) if config.get("enableInTreeAutoscaling") and is_elastic(job) else None
-        return pod_sets if running is None else _as_running(pod_sets, running)
+    def _cluster(self, job: View) -> View:
+        return _config(job)
 
-    def _running(self, job: View, find: Find) -> Object | None:
-        name = ((job.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName")
-        return find(CLUSTERS, job["metadata"]["namespace"], name) if name else None
-
-    def slice_name_part(self, job: View) -> str:
-        return _slice_part(job, super().slice_name_part(job))
-
-    def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
-        return _slice_notes(pod_sets, self._running(job, find))
+    def _status(self, job: View) -> View:
+        return (job.get("status") or {}).get("activeServiceStatus") or {}
 
     def is_active(self, job: View) -> bool:
         return self.pods_ready(job)
@@ -141,13 +164,10 @@ class RayService(Templated):
         return [*_cluster_errors(job, _config(job), self._where), *super().create_errors(job, find)]
 
 
-class RayJob(Templated):
+class RayJob(_ClusterMaker):
     framework = "ray.io/rayjob"
     resource = RAY_JOBS
     webhook = "rayjob"
-    elastic = True
-    needs = children = (CLUSTERS,)
-    checks_only_held = True
 
     def handles(self, job: View) -> bool:
         return not job["spec"].get("clusterSelector")
@@ -174,22 +194,11 @@ class RayJob(Templated):
             *templates, spec["submitterPodTemplate"] = templates
         return {**job, "spec": {**spec, "rayClusterSpec": cluster_with(spec["rayClusterSpec"], templates)}}
 
-    def pod_sets(self, job: View, find: Find) -> list[Object]:
-        cluster = job["spec"].get("rayClusterSpec") or {}
-        pod_sets = with_cleanup(super().pod_sets(job, find), cluster, annotations_of(job))
-        running = self._running(job, find) if cluster.get("enableInTreeAutoscaling") and is_elastic(job) else None
-        return pod_sets if running is None else _as_running(pod_sets, running)
+    def _cluster(self, job: View) -> View:
+        return job["spec"].get("rayClusterSpec") or {}
 
-    def _running(self, job: View, find: Find) -> Object | None:
-        """The cluster it has now, whose autoscaler may have changed its size."""
-        name = (job.get("status") or {}).get("rayClusterName")
-        return find(CLUSTERS, job["metadata"]["namespace"], name) if name else None
-
-    def slice_name_part(self, job: View) -> str:
-        return _slice_part(job, super().slice_name_part(job))
-
-    def slice_notes(self, job: View, pod_sets: Sequence[View], find: Find) -> dict[str, str]:
-        return _slice_notes(pod_sets, self._running(job, find))
+    def _status(self, job: View) -> View:
+        return job.get("status") or {}
 
     def is_active(self, job: View) -> bool:
         return (job.get("status") or {}).get("jobDeploymentStatus", "") not in ("", "Suspended")
@@ -230,17 +239,6 @@ def _config(service: View) -> View:
 
 def _with_config(service: View, config: View) -> Object:
     return {**service, "spec": {**service["spec"], "rayClusterConfig": config}}
-
-
-def _slice_part(job: View, part: str) -> str:
-    generation = annotations_of(job).get(_GENERATION)
-    return part + (f"_{generation}" if generation else "")
-
-
-def _slice_notes(pod_sets: Sequence[View], running: View | None) -> dict[str, str]:
-    sizes = [{"name": each["name"], "count": each["count"]} for each in pod_sets]
-    generation = "" if running is None else str(running["metadata"].get("generation", 1))
-    return {_SIZES: json.dumps(sizes, separators=(",", ":")), _GENERATION: generation}
 
 
 def cluster_parts(spec: View, path: str) -> list[Part]:

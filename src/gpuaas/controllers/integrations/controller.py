@@ -170,6 +170,16 @@ class JobController(Controller):
             return None
         return self.config.holds_without_queue(labels_of(found))
 
+    def waits_by_itself(self, obj: Object) -> bool:
+        """Whether it is to have workloads, and nobody above it has one for it."""
+        held = self.held(obj["metadata"]["namespace"])
+        if held is None or not (held or queue_of(obj)):
+            return False
+        try:
+            return self.ancestor(obj, held=held) is None
+        except (OwnerMissing, TooDeep) as error:
+            raise Later(str(error)) from error
+
     async def _follow_ancestor(self, job: Object, ancestor: Object) -> None:
         """A child has no workload of its own; it waits with its ancestor's."""
         kind = self.integration

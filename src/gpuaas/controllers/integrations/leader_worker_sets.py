@@ -5,7 +5,6 @@ from typing import Any
 
 from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys
-from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.jobs import labels_of, queue_of
 from gpuaas.admission.integrations.leader_worker_set import (
     GROUP_INDEX,
@@ -22,7 +21,7 @@ from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.controllers.integrations.controller import JobController
-from gpuaas.controllers.integrations.workloads import Later, patch_to
+from gpuaas.controllers.integrations.workloads import patch_to
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.metadata import Key, is_deleting, uid_of
@@ -42,21 +41,12 @@ class LeaderWorkerSetJobs(JobController):
 
     async def reconcile(self, key: Key) -> Requeue | None:
         obj = self.jobs.get(*key)
-        if obj is None or is_deleting(obj) or not obj.get("spec") or not self._is_held(obj):
+        if obj is None or is_deleting(obj) or not obj.get("spec") or not self.waits_by_itself(obj):
             return None
         await self._sync(obj)
         for pod in self._pods.indexed(SET, str(key)):
             await self._join(pod, obj)
         return None
-
-    def _is_held(self, obj: Object) -> bool:
-        held = self.held(obj["metadata"]["namespace"])
-        if held is None or not (held or queue_of(obj)):
-            return False
-        try:
-            return self.ancestor(obj, held=held) is None
-        except (OwnerMissing, TooDeep) as error:
-            raise Later(str(error)) from error
 
     async def _sync(self, obj: Object) -> None:
         """A workload for each replica, and none for those it has no more."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, outcome
-from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.jobs import annotations_of, labels_of, owner_reference, queue_of
 from gpuaas.admission.integrations.pods import group_of, has_ended
 from gpuaas.admission.integrations.replicated import (
@@ -25,7 +24,7 @@ from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS, STATEFUL_SETS
 from gpuaas.controllers.integrations.controller import JobController
-from gpuaas.controllers.integrations.workloads import Later, patch_to
+from gpuaas.controllers.integrations.workloads import patch_to
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.metadata import Key, controller_of, finalizers_of, is_deleting, owners_of, uid_of
@@ -54,21 +53,12 @@ class StatefulSetJobs(JobController):
         obj = self.jobs.get(*key)
         if obj is None or is_deleting(obj) or belongs_to_others(obj):
             return None
-        if not self._is_held(obj):
+        if not self.waits_by_itself(obj):
             return None
         for pod in self._pods.owned_by(uid_of(obj)):
             await self._join(pod, obj)
         await self._sync(obj)
         return None
-
-    def _is_held(self, obj: Object) -> bool:
-        held = self.held(obj["metadata"]["namespace"])
-        if held is None or not (held or queue_of(obj)):
-            return False
-        try:
-            return self.ancestor(obj, held=held) is None
-        except (OwnerMissing, TooDeep) as error:
-            raise Later(str(error)) from error
 
     async def _join(self, pod: Object, obj: Object) -> None:
         if has_ended(pod) or is_deleting(pod):
