@@ -2,7 +2,8 @@
 
 The rules themselves are pure functions of the api room; here they get the objects they ask for. `admit` may change the
 new object, `charge` runs last and books what the write costs (quota). Both see writes in flight, so that two requests
-can never spend the same quota. What people's own policies say is asked in module policies.
+can never spend the same quota. What people's own policies and webhooks say is asked in modules policies and
+webhooks.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, adm
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.policies import Policies
+from gpuaas.apiserver.webhooks import Webhooks
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
 from gpuaas.store import Entry
 
@@ -45,6 +47,7 @@ class Admission:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._policies, self._mutations = Policies(cluster), Mutations(cluster)
+        self.webhooks = Webhooks(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
         self.register("", "pods", self._pod)
@@ -75,9 +78,14 @@ class Admission:
         for plugin in self.plugins.get((op.resource.group, op.resource.plural), ()):
             plugin(op, obj, old)
         self._mutations.change(op, obj, old)
+        self.webhooks.change(op, obj, old)
+
+    def judge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
+        """What people's policies and webhooks say of it, as it would be stored, even if that is nothing new."""
+        self._policies.judge(op, obj, old)
+        self.webhooks.judge(op, obj, old)
 
     def charge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-        self._policies.judge(op, obj, old)
         for check, status in self.checks.get((op.resource.group, op.resource.plural), ()):
             if status or op.subresource != "status":
                 check(op, obj, old)
@@ -96,6 +104,9 @@ class Admission:
 
     def judge_deletion(self, op: Operation, entry: Entry) -> None:
         self._policies.judge_deletion(op, entry)
+        if op.answers is not None:
+            self.webhooks.change(op, None, entry.obj)
+            self.webhooks.judge(op, None, entry.obj)
 
     # The rules.
 

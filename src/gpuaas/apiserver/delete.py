@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from gpuaas.api.kinds import Object
+from gpuaas.apiserver.asking import asks_webhooks
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import dry_run_problems
 from gpuaas.apiserver.settling import told_when_visible
@@ -90,6 +91,7 @@ def _problems(options: DeleteOptions) -> list[FieldError]:
     return problems
 
 
+@asks_webhooks
 @told_when_visible
 def delete(op: Operation, body: Object | None, query: Multi | None = None) -> Awaitable[Outcome]:
     options = delete_options(op, body, query)
@@ -97,6 +99,11 @@ def delete(op: Operation, body: Object | None, query: Multi | None = None) -> Aw
         op.warnings.append(_CHILDREN_STAY)
     op.cluster.admission.may_delete(op)
     return delete_entry(op, op.latest(), options)
+
+
+@asks_webhooks
+def _delete_one(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitable[Outcome]:
+    return delete_entry(op, entry, options)
 
 
 def delete_entry(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitable[Outcome]:
@@ -161,7 +168,7 @@ async def delete_all(op: Operation, entries: list[Entry], options: DeleteOptions
             meta["name"],
             dry_run=op.dry_run,
         )
-        pending.append(delete_entry(single, current, options))
+        pending.append(_delete_one(single, current, options))
     for outcome in pending:
         await outcome
     return [entry.obj for entry in entries]

@@ -82,7 +82,7 @@ class Mutations:
                 facts = Request(op, obj, old).facts(version)
                 try:
                     patch = bound.policy.patch(mutation, {**facts, "params": each})
-                    _replace(op, obj, _patched(version, facts["object"], mutation, patch), version)
+                    take_over(op, obj, _patched(version, facts["object"], mutation, patch), version)
                 except (CelError, TypedError, _Atomic) as problem:
                     yield str(problem), True
                 except PatchRefused as problem:
@@ -126,8 +126,8 @@ def _atomics(atom: Atom, value: Any, path: str) -> Iterator[str]:
             yield from _atomics(node.item, item, path + show(node.element(item)))
 
 
-def _replace(op: Operation, obj: Object, patched: Object, version: Version) -> None:
-    """Puts what a policy left in the place of the object, read as if it had been sent."""
+def take_over(op: Operation, obj: Object, patched: Object, version: Version) -> None:
+    """Puts what a policy or webhook left in the place of the object, read as if it had been sent."""
     try:
         fresh, _ = version.read(patched)
     except ApiError as error:

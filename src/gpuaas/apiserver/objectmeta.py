@@ -55,6 +55,8 @@ def new_metadata(op: Operation, meta: Object) -> None:
         meta["name"] = _generated(op, str(meta["generateName"]))
     meta["uid"] = op.cluster.ids.uid()
     meta["creationTimestamp"] = rfc3339(op.cluster.clock.now())
+    if op.answers is not None:  # a verb that begins anew makes the object its judges have seen
+        meta.update(op.answers.setdefault("made", {key: meta[key] for key in ("name", "uid", "creationTimestamp")}))
     if op.hub.behaviour.generation:
         meta["generation"] = 1
 

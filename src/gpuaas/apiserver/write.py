@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import ownership
+from gpuaas.apiserver.asking import asks_webhooks
 from gpuaas.apiserver.bodies import YAML_TYPES, check_type, repeated_fields, repeated_keys
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.objectmeta import (
@@ -46,6 +47,7 @@ _MAX_OBJECT = 5 * 512 * 1024  # bytes, with who owns what; etcd takes 1.5 MiB in
 _LARGE = 256 * 1024  # bytes of a request that is worth a look at what it has become before it is read closely
 
 
+@asks_webhooks
 @told_when_visible
 def create(op: Operation, body: Any) -> Awaitable[Outcome]:
     obj = _decode(op, check_type(op, body))
@@ -75,10 +77,12 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
     op.name = obj["metadata"]["name"]
     if op.cluster.store.latest(op.key) is not None:
         raise AlreadyExists(op.resource.group, op.resource.plural, op.name)
+    op.cluster.admission.judge(op, obj, None)
     op.cluster.admission.charge(op, obj, None)
     return put(op, op.resource.kept(obj, op.version), 201)
 
 
+@asks_webhooks
 @told_when_visible
 def update(op: Operation, body: Any) -> Awaitable[Outcome]:
     sent = check_type(op, body)
@@ -98,6 +102,7 @@ def update(op: Operation, body: Any) -> Awaitable[Outcome]:
         return replace(op, op.resource.to_hub(obj, op.version), entry)
 
 
+@asks_webhooks
 @told_when_visible
 def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
     entry = op.cluster.store.latest(op.key)
@@ -158,6 +163,7 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
     if not op.subresource:
         op.warnings.extend((*metadata_warnings(op, obj, old), *behaviour.warnings(obj, old)))
     obj = ssa.without_new_times(op.resource.kept(obj, op.version), old)
+    op.cluster.admission.judge(op, obj, old)
     if obj == old:
         return unchanged(op, Outcome(old, entry.raw))
     op.cluster.admission.charge(op, obj, old)
@@ -195,7 +201,7 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
     _refuse_bulk(op, config)
     applied = ownership.apply(op, live, config)
     _complain_of_repeats(op, config)
-    if applied is live and entry is not None:
+    if applied is live and entry is not None and op.answers is None:
         if not op.subresource:
             op.warnings.extend(op.hub.behaviour.warnings(entry.obj, entry.obj))
         return unchanged(op, Outcome(entry.obj, entry.raw))

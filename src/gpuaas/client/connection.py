@@ -137,6 +137,10 @@ class Pool:
         # Beyond the connections that are kept, each request would cost a handshake: it waits for its turn instead.
         self._turns = asyncio.Semaphore(IDLE_CONNECTIONS)
 
+    @property
+    def address(self) -> str:
+        return f"{self._host}:{self._port}"
+
     async def request(self, method: str, target: str, headers: Headers, body: bytes = b"") -> Response:
         """Send, and return when the head of the answer is here."""
         message = self._encode(method, target, headers, body)

@@ -43,7 +43,10 @@ def apply_json_patch(obj: Mapping[str, Any], ops: Any) -> Any:
         raise TooLarge(f"Request entity too large: {limit}")
     document = _Document(obj)
     for operation in checked:
-        document.apply(operation)
+        try:
+            document.apply(operation)
+        except _Nowhere as nowhere:
+            raise PatchRefused(nowhere.words(operation)) from None
     return document.root
 
 
@@ -73,6 +76,24 @@ def json_kind(value: Any) -> str:
     return next((name for kind, name in _GO_KINDS if isinstance(value, kind)), "null" if value is None else "number")
 
 
+class _Nowhere(Exception):
+    """A pointer that leads nowhere: the way to it is missing, or, with `why`, its end."""
+
+    def __init__(self, why: str = "", *, source: bool = False) -> None:
+        super().__init__(why)
+        self._why, self._source = why, source
+
+    def words(self, operation: dict[str, Any]) -> str:
+        """As the library says it that Kubernetes uses."""
+        kind, path = operation["op"], operation["from" if self._source else "path"]
+        if self._why:
+            return f"error in {kind} for path: '{path}': {self._why}"
+        end = "from " if self._source else "destination " if kind in ("move", "copy") else ""
+        place = f'"{path}"' if kind in ("add", "remove") else path
+        doc = "" if kind == "test" else "doc "
+        return f"{kind} operation does not apply: {doc}is missing {end}path: {place}: missing value"
+
+
 class _Document:
     """The object while it is patched; `_own` are the containers made here, which may be changed in place."""
 
@@ -94,11 +115,11 @@ class _Document:
                 self._test(self._pointer(operation, "path"), value)
             case "move":
                 source = self._pointer(operation, "from")
-                moved = self._get(source)
+                moved = self._get(source, source=True)
                 self._remove(source)
                 self._add(self._pointer(operation, "path"), moved)
             case "copy":
-                copied = self._get(self._pointer(operation, "from"))
+                copied = self._get(self._pointer(operation, "from"), source=True)
                 self._count(copied)
                 self._own.clear()  # what is in two places now must be copied before it changes
                 self._add(self._pointer(operation, "path"), copied)
@@ -139,7 +160,7 @@ class _Document:
         elif pointer[-1] in container:
             del container[pointer[-1]]
         else:
-            raise PatchRefused(f"Unable to remove nonexistent key: {pointer[-1]}: missing value")
+            raise _Nowhere(f"Unable to remove nonexistent key: {pointer[-1]}: missing value")
 
     def _replace(self, pointer: list[str], value: Any) -> None:
         if not pointer:
@@ -158,26 +179,26 @@ class _Document:
         if not _equal(found, value):
             raise PatchRefused(f"testing value /{'/'.join(pointer)} failed: test failed")
 
-    def _get(self, pointer: list[str]) -> Any:
+    def _get(self, pointer: list[str], *, source: bool = False) -> Any:
         """What is there; null where a map has no such key."""
         if not pointer:
-            raise PatchRefused("doc is missing path: missing value")
+            raise _Nowhere(source=source)
         node = self.root
         for step in pointer[:-1]:
             node = _child(node, step)
             if not isinstance(node, dict | list):
-                raise PatchRefused(f"doc is missing path: {step}: missing value")
+                raise _Nowhere(source=source)
         return _child(node, pointer[-1])
 
     def _container(self, pointer: list[str]) -> Any:
         """The container of the last step, ours to change, with ours on the way to it."""
         if not pointer:
-            raise PatchRefused("doc is missing path: missing value")
+            raise _Nowhere
         node = self.root = self._owned(self.root)
         for step in pointer[:-1]:
             below = _child(node, step)
             if not isinstance(below, dict | list):
-                raise PatchRefused(f"doc is missing path: {step}: missing value")
+                raise _Nowhere
             below = self._owned(below)
             node[_index(step, len(node)) if isinstance(node, list) else step] = below
             node = below
@@ -198,10 +219,10 @@ def _child(node: Any, step: str) -> Any:
 def _index(text: str, length: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
-        raise PatchRefused(f"value was not a proper array index: '{text}'")
+        raise _Nowhere(f"value was not a proper array index: '{text}'")
     index = int(text)
     if not -length <= index < length:
-        raise PatchRefused(f"Unable to access invalid index: {index}: invalid index referenced")
+        raise _Nowhere(f"Unable to access invalid index: {index}: invalid index referenced")
     return index if index >= 0 else index + length
 
 

@@ -197,12 +197,15 @@ def test_rules_of_scaling_are_filled_in() -> None:
     assert rules["spec"]["behavior"]["scaleDown"]["selectPolicy"] == "Max"
 
 
-def test_who_brings_a_webhook_is_told_that_nobody_calls_it() -> None:
+def test_who_brings_a_webhook_that_is_a_service_is_told_that_nobody_calls_it() -> None:
     rules = behaviour_of("admissionregistration.k8s.io", "ValidatingWebhookConfiguration")
     assert rules is not None
-    brought = {**GOOD["webhook"], "metadata": {"name": "w"}}
+    service = {"name": "s", "namespace": "n", "port": 443}
+    hooks = [{**GOOD["webhook"]["webhooks"][0], "clientConfig": {"service": service}}]
+    brought = {**GOOD["webhook"], "metadata": {"name": "w"}, "webhooks": hooks}
     (told,) = rules.warnings(brought, None)
-    assert "calls no admission webhooks" in told
+    assert told.startswith("webhooks[0].clientConfig.service: services have no address here")
     labelled = {**brought, "metadata": {"name": "w", "labels": {"a": "b"}}}
     assert rules.warnings(labelled, brought) == []
-    assert rules.warnings({**brought, "webhooks": []}, None) == []
+    by_url = [{**hooks[0], "clientConfig": {"url": "https://127.0.0.1:9443/ask"}}]
+    assert rules.warnings({**brought, "webhooks": by_url}, brought) == []

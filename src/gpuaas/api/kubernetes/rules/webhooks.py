@@ -1,7 +1,7 @@
 """Who is asked about writes: webhook configurations, admission policies and their bindings.
 
-What policies say is asked of every write (the API server's module policies). Webhooks are kept and checked for others'
-sake: nobody here calls one, and who brings one is told so.
+What policies and webhooks say is asked of every write (the API server's modules policies and webhooks). A webhook that is
+a service is kept and never called, since services have no address here, and who brings one is told so.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,7 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _STATIC: Final = ".static.k8s.io"
 _FORM: Final = "; desired format: https://host[/path]"
 _MOST_CONDITIONS: Final = 64
-_NOT_CALLED: Final = (
-    "this server calls no admission webhooks: the configuration is kept, and nothing is asked or changed"
-)
+_NOT_CALLED: Final = "services have no address here: the webhook is kept and never called; one with a url instead is"
 
 
 class _Registration(Behaviour):
@@ -66,8 +64,13 @@ class WebhookConfiguration(_Registration):
         return errors
 
     def warnings(self, obj: View, old: View | None) -> list[str]:
-        unheard = obj.get("webhooks") and (old is None or old.get("webhooks") != obj["webhooks"])
-        return super().warnings(obj, old) + ([_NOT_CALLED] if unheard else [])
+        told = super().warnings(obj, old)
+        if old is not None and old.get("webhooks") == obj.get("webhooks"):
+            return told
+        for webhook, at in each(obj, "webhooks", ""):
+            if (webhook.get("clientConfig") or {}).get("service"):
+                told.append(f"{child(at, 'clientConfig', 'service')}: {_NOT_CALLED}")
+        return told
 
 
 def _webhook(webhook: View, path: str) -> list[FieldError]:
