@@ -14,7 +14,7 @@ from gpuaas.engine.items import Item
 from gpuaas.engine.preempt import Hunt, Target, classical
 from gpuaas.engine.preempt_fair import Strategy, fair
 from gpuaas.engine.queues import Queue
-from gpuaas.engine.shapes import ShapePlan, plan_of
+from gpuaas.engine.shapes import PODS, ShapePlan, plan_of
 from gpuaas.engine.slices import Predecessor, predecessor
 from gpuaas.engine.topology import Places
 from gpuaas.engine.topology_assign import place, place_after, wanted_places
@@ -110,11 +110,18 @@ class Nominator:
         if assignment.mode is Mode.FIT:
             return assignment, []
         if assignment.mode is Mode.PREEMPT:
-            requests = {fr: amount for fr, amount in assignment.usage.items() if amount}
-            targets = self._victims(assignment.contested(), requests, assignment)
+            targets = self._victims(assignment.contested(), self._wanted(assignment), assignment)
             if targets:
                 return assignment, targets
         return assignment, None
+
+    def _wanted(self, assignment: Assignment) -> Usage:
+        """What victims are to make room for. Upstream adds the pods only when it looks for flavors: not here."""
+        requests = {fr: amount for fr, amount in assignment.usage.items() if amount}
+        if PODS in self.queue.group_of:
+            resources = self.grounds.frs.resource
+            return {fr: amount for fr, amount in requests.items() if resources[fr] != PODS}
+        return requests
 
     def _oracle(self, fr: int, amount: int) -> Look:
         targets = self._victims(frozenset((fr,)), {fr: amount}, None)

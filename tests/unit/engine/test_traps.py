@@ -329,3 +329,20 @@ def test_a_workload_that_went_first_was_evicted_and_came_back_later_is_found_aga
     lab.finish("mid")
     lab.settle()
     assert lab.running() == {"low"}
+
+
+def test_the_number_of_pods_is_no_reason_against_taking_back_quota() -> None:
+    """Upstream counts pods when it looks for flavors and not when it looks for victims: that a workload would borrow
+    pods does not keep it from what is its own of everything else."""
+    reclaims = {"reclaim": "LowerPriority"}
+    lab = Lab(
+        cohort("c", limits={"default": {"gpu": 0, "pods": 3}}),
+        queue("a", {"default": {"gpu": 4, "pods": 9}}, "c"),
+        queue("b", {"default": {"gpu": 2, "pods": 2}}, "c", **reclaims),
+    )
+    lab.run("hog", "a", 6)
+    lab.run("small", "b", 0)
+    lab.submit("two", "b", 1, count=2, priority=100)
+    assert preempted(plan := lab.cycle()) == {"hog": "InCohortReclamation"}
+    lab.release(plan)
+    assert "two" in admitted(lab.cycle())
