@@ -343,6 +343,7 @@ def test_the_number_of_pods_is_no_reason_against_taking_back_quota() -> None:
     lab.run("hog", "a", 6)
     lab.run("small", "b", 0)
     lab.submit("two", "b", 1, count=2, priority=100)
-    assert preempted(plan := lab.cycle()) == {"hog": "InCohortReclamation"}
+    plan = lab.cycle()
+    assert preempted(plan) == {"hog": "InCohortReclamation"}
     lab.release(plan)
     assert "two" in admitted(lab.cycle())
