@@ -14,8 +14,23 @@ _BY_KIND = {
         [("f:spec",), ("f:metadata", "f:deletionTimestamp"), ("f:metadata", "f:ownerReferences")]
     ),
     ("apps", "deployments"): ssa.from_paths([("f:spec",), ("f:metadata", "f:labels")]),
-    ("resource.k8s.io", "resourceclaims"): _SPEC_AND_METADATA,
+    ("certificates.k8s.io", "certificatesigningrequests"): ssa.from_paths([("f:spec",), ("f:status", "f:conditions")]),
+    **dict.fromkeys(
+        (
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+            ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+            ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+            ("networking.k8s.io", "servicecidrs"),
+            ("resource.k8s.io", "resourceclaims"),
+            ("storage.k8s.io", "volumeattachments"),
+        ),
+        _SPEC_AND_METADATA,
+    ),
 }
+_REQUESTS = ("certificates.k8s.io", "certificatesigningrequests")
+"""Nobody owns what a request says: it never changes."""
+_REQUEST = ssa.from_paths([("f:spec",), ("f:status",)])
+_APPROVAL = ssa.from_paths([("f:spec",), ("f:status", "f:certificate")])
 
 
 def apply(op: Operation, live: Object | None, config: Object) -> Object:
@@ -84,6 +99,8 @@ def _reset_fields(op: Operation) -> ssa.FieldSet:
     if not op.hub.status:
         return {}
     if op.subresource != "status":
+        if (op.resource.group, op.resource.plural) == _REQUESTS:
+            return _APPROVAL if op.subresource == "approval" else _REQUEST
         return _STATUS
     if op.resource.custom:
         return _SPEC_AND_METADATA

@@ -71,6 +71,16 @@ def test_what_is_asked_for_cannot_change(api: Api) -> None:
     assert after["spec"] == made["spec"]
 
 
+def test_nobody_owns_what_is_asked_for_and_who_approves_owns_that(api: Api) -> None:
+    assert "managedFields" not in api.send("POST", PATH, asked("unowned")).body["metadata"]
+    body = asked("labelled")
+    body["metadata"]["labels"] = {"a": "b"}
+    made = api.send("POST", PATH, body).body
+    approved = api.send("PUT", f"{PATH}/labelled/approval", {**made, "status": {"conditions": [APPROVED]}}).body
+    owned = [(entry.get("subresource"), list(entry["fieldsV1"])) for entry in approved["metadata"]["managedFields"]]
+    assert sorted(owned, key=str) == [("approval", ["f:status"]), (None, ["f:metadata"])]
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

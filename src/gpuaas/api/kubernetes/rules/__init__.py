@@ -11,6 +11,7 @@ from gpuaas.api.kubernetes.rules import (
     classes,
     config,
     duties,
+    endpoints,
     events,
     jobs,
     others,
@@ -36,7 +37,7 @@ _POLICY_BINDING: Final = webhooks.AdmissionPolicyBinding()
 
 _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("", "ConfigMap"): config.ConfigMap(),
-    ("", "Endpoints"): others.Endpoints(),
+    ("", "Endpoints"): endpoints.Endpoints(),
     ("", "Event"): events.CoreEvent(),
     ("", "LimitRange"): LimitRange(),
     ("", "Namespace"): Namespace(),

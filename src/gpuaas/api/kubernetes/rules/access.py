@@ -18,8 +18,13 @@ class Role(Behaviour):
     namespaced = True
 
     def default(self, obj: Object) -> None:
-        if not obj.get("rules"):
-            obj["rules"] = None  # how an empty list without omitempty comes back from storage
+        obj.setdefault("rules", None)  # Go writes it even when it is not said
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["rules"] = obj.get("rules") or None  # how an empty list without omitempty comes back from storage
+
+    def prepare_update(self, obj: Object, old: View) -> None:
+        self.prepare_create(obj)
 
     def validate(self, obj: View) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -31,15 +31,6 @@ class CSIDriver(GuardedPlain):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
 
-class Endpoints(Plain):
-    allow_create_on_update = True
-
-    def default(self, obj: Object) -> None:
-        for subset in obj.get("subsets") or ():
-            for port in subset.get("ports") or ():
-                port.setdefault("protocol", "TCP")
-
-
 class APIService(Behaviour):
     generation = False
 

@@ -47,6 +47,7 @@ def default_pod_spec(spec: Part) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
+    spec.pop("schedulingGroup", None)  # switched off by default: left out without a word, as those below
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:  # the old name of the field is kept equal to the new one
         spec["serviceAccountName"] = spec["serviceAccount"] = account
@@ -69,14 +70,21 @@ def _container(container: Part) -> None:
     for name in _PROBES:
         if container.get(name) is not None:
             _probe(container[name])
-    for name in _HOOKS:
-        handler = (container.get("lifecycle") or {}).get(name)
-        if handler is not None:
-            _handler(handler)
+    if container.get("lifecycle") is not None:
+        _lifecycle(container)
     for variable in container.get("env") or ():
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if reference is not None:
             reference.setdefault("apiVersion", "v1")
+
+
+def _lifecycle(container: Part) -> None:
+    lifecycle = container["lifecycle"]
+    for name in _HOOKS:
+        if lifecycle.get(name) is not None:
+            _handler(lifecycle[name])
+    if lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+        del container["lifecycle"]
 
 
 def _probe(probe: Part) -> None:
@@ -117,7 +125,15 @@ def _volume(volume: Part) -> None:
     if claim is not None:
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     _files((volume.get("downwardAPI") or {}).get("items"))
-    for source in (volume.get("projected") or {}).get("sources") or ():
+    if volume.get("projected") is not None:
+        _projected(volume["projected"])
+
+
+def _projected(volume: Part) -> None:
+    volume["sources"] = volume.get("sources") or None  # Go writes it even when it is not said
+    for source in volume["sources"] or ():
+        for field in ("clusterTrustBundle", "podCertificate"):
+            source.pop(field, None)
         if source.get("serviceAccountToken") is not None:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         _files((source.get("downwardAPI") or {}).get("items"))

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gpuaas.api.kubernetes.rules.checks import each
+from gpuaas.api.kubernetes.rules.volume_warnings import volume_warnings
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import child, keyed
 from gpuaas.base.names import is_dns1123_label, is_label_value
@@ -114,6 +115,7 @@ def _spec_warnings(spec: View, at: str) -> list[str]:
         claimed = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
         if claimed is not None:
             found += claim_warnings(claimed.get("spec") or {}, child(where, "ephemeral.volumeClaimTemplate.spec"))
+    found += [text for volume in spec.get("volumes") or () for text in volume_warnings(volume)]
     found += _host_aliases(spec, at) + _pull_secrets(spec, at)
     found += _fractions(spec.get("overhead"), child(at, "overhead"), _BYTES)
     containers = [pair for kind in _CONTAINERS for pair in each(spec, kind, at)]

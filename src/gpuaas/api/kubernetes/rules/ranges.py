@@ -72,7 +72,14 @@ def _range_errors(ranges: list[str]) -> list[FieldError]:
         return [required(at, "at least one CIDR required")]
     if len(ranges) > 2:
         return [invalid(at, {"CIDRs": ranges}, "may only hold up to 2 values")]
-    errors = [error for index, text in enumerate(ranges) for error in ip_range(text, child(at, index))]
+    errors = [error for index, text in enumerate(ranges) for error in _range(text, child(at, index))]
     if not errors and len({ipaddress.ip_network(text, strict=False).version for text in ranges}) < len(ranges):
         errors.append(invalid(at, ranges, _ONE_EACH))
+    return errors
+
+
+def _range(text: str, path: str) -> list[FieldError]:
+    errors = ip_range(text, path)
+    if not errors and text != (canonical := str(ipaddress.ip_network(text))):
+        return [invalid(path, text, f'must be in canonical form ("{canonical}")')]
     return errors

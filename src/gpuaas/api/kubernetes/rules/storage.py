@@ -69,11 +69,14 @@ class PersistentVolumeClaim(Behaviour):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
+        _drop_foreign_source(obj["spec"])
         if not _is_old_source(obj["spec"].get("dataSource")):
             obj["spec"].pop("dataSource", None)
         _same_sources(obj["spec"])
 
     def prepare_update(self, obj: Object, old: View) -> None:
+        if (old.get("spec") or {}).get("dataSourceRef") is None:
+            _drop_foreign_source(obj["spec"])
         _same_sources(obj["spec"])
 
     def validate(self, obj: View) -> list[FieldError]:
@@ -106,6 +109,8 @@ class PersistentVolume(Behaviour):
         spec.setdefault("volumeMode", "Filesystem")
         if spec.get("hostPath") is not None:
             spec["hostPath"].setdefault("type", "")
+        if spec.get("azureFile") is not None:
+            spec["azureFile"].setdefault("secretNamespace", None)  # Go writes it even when it is not said
         obj.setdefault("status", {}).setdefault("phase", "Pending")
 
     def prepare_create(self, obj: Object) -> None:
@@ -174,6 +179,12 @@ def _is_old_source(source: View | None) -> bool:
         return False
     group, kind = source.get("apiGroup") or "", source.get("kind")
     return (group, kind) in (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+
+
+def _drop_foreign_source(spec: Object) -> None:
+    """Sources in other namespaces are switched off by default: they are left out without a word."""
+    if (spec.get("dataSourceRef") or {}).get("namespace"):
+        del spec["dataSourceRef"]
 
 
 def _same_sources(spec: Object) -> None:

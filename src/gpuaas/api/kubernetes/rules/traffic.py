@@ -100,6 +100,13 @@ def _ip_block(block: View, path: str) -> list[FieldError]:
 
 
 class Ingress(Behaviour):
+    def default(self, obj: Object) -> None:
+        spec = obj.get("spec") or {}
+        paths = [p for rule in spec.get("rules") or () for p in (rule.get("http") or {}).get("paths") or ()]
+        for backend in (spec.get("defaultBackend"), *(path.get("backend") for path in paths)):
+            if backend and backend.get("resource") is not None:
+                backend["resource"].setdefault("apiGroup", None)  # Go writes it even when it is not said
+
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}
         backend, rules, name = spec.get("defaultBackend"), spec.get("rules"), spec.get("ingressClassName")
@@ -340,5 +347,7 @@ def _endpoint_address(text: str, kind: str, path: str, index: int) -> list[Field
         return wrong
     address = address_of(text)
     assert address is not None
+    if kind == "IPv6" and address.version == 6 and text != str(address):
+        return [invalid(at, text, f'must be in canonical form ("{address}")')]
     errors = [] if f"IPv{address.version}" == kind else [invalid(path, text, f"must be an {kind} address")]
     return errors + endpoint_address(text, at)
