@@ -11,6 +11,7 @@ SEEDS_PER_CASE = 10
 CASES_PER_KIND = 6
 CHANGES = 6
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CUSTOM = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
 
 
 def _case_for(maker: type[Maker], number: int) -> Body:
@@ -86,3 +87,28 @@ def _serve_gizmos(w: Wire) -> None:
 for _maker in MAKERS:
     for _number in range(CASES_PER_KIND):
         case(_case_for(_maker, _number))
+
+
+@case
+def definitions_of_the_wrong_type(w: Wire) -> None:
+    """Schemas are read as strictly below `items` and `additionalProperties` as elsewhere."""
+    for place in ("items", "additionalProperties", "not"):
+        for inner in (
+            {"type": "integer", "anyOf": False},
+            {"x-kubernetes-int-or-string": "P"},
+            {"type": "object", "properties": {"a": {"type": "array", "items": {"maxItems": "x"}}}},
+            {"type": "object", "required": 3},
+            {"type": "string", "unknown": {"a": 1}, "description": "kept"},
+            {"type": "object", "additionalProperties": 3},
+            {"x-kubernetes-validations": False},
+            3,
+            True,
+            [{"type": "string", "oneOf": 3}],
+        ):
+            holder = {"type": "array" if place == "items" else "object", place: inner}
+            schema = {"type": "object", "properties": {"b": holder}}
+            version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            names = {"plural": "shapes", "kind": "Shape", "singular": "shape", "listKind": "ShapeList"}
+            spec = {"group": "shapes.example", "scope": "Namespaced", "names": names, "versions": [version]}
+            meta = {"name": "shapes.shapes.example"}
+            w.post(DEFINITIONS, {**CUSTOM, "metadata": meta, "spec": spec}, dryRun="All")

@@ -416,3 +416,20 @@ def test_schemas_in_protobuf_say_no_more_than_they_would_in_json(api: Api) -> No
     item = held(id_, b"") + held(type_, b"string") + tag(unique, 0) + b"\0"
     reader = ProtobufReader(api.parts.cluster.schemas.named, wire_numbers)
     assert reader.read(name, held(items, held(1, item)))["items"] == {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("holder", "said"),
+    [
+        ({"type": "array", "items": {"type": "integer", "anyOf": False}}, "bool into Go struct field JSONSchemaProps"),
+        ({"type": "object", "additionalProperties": {"required": 3}}, "number into Go struct field JSONSchemaProps"),
+        ({"type": "object", "additionalProperties": 3}, "boolean or JSON schema expected"),
+        ({"x-kubernetes-validations": False}, "bool into"),
+    ],
+)
+def test_a_schema_of_the_wrong_shape_is_refused_wherever_it_stands(api: Api, holder: Any, said: str) -> None:
+    made = version()
+    made["schema"]["openAPIV3Schema"]["properties"]["b"] = holder
+    refused = api.send("POST", DEFINITIONS, definition("crates", made), dryRun="All")
+    assert refused.status == 400
+    assert said in refused.message

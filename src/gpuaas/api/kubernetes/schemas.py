@@ -56,6 +56,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EXTENSIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 
 _ANYTHING: Final = {"x-kubernetes-preserve-unknown-fields": True}
+_SCHEMA: Final = {"x-gpuaas-objects": {"$ref": f"#/components/schemas/{_EXTENSIONS}JSONSchemaProps"}}
 # Types with a spelling of their own: how tables call them, their full name, their schema.
 _SPECIAL: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "Time": (_META + "Time", {"type": "string", "format": "date-time"}),
@@ -71,9 +72,9 @@ _SPECIAL: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     ),
     "Raw": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object", **_ANYTHING}),
     "JSON": (_EXTENSIONS + "JSON", _ANYTHING),
-    "JSONSchemaPropsOrArray": (_EXTENSIONS + "JSONSchemaPropsOrArray", _ANYTHING),
-    "JSONSchemaPropsOrBool": (_EXTENSIONS + "JSONSchemaPropsOrBool", _ANYTHING),
-    "JSONSchemaPropsOrStringArray": (_EXTENSIONS + "JSONSchemaPropsOrStringArray", _ANYTHING),
+    "JSONSchemaPropsOrArray": (_EXTENSIONS + "JSONSchemaPropsOrArray", {**_ANYTHING, **_SCHEMA}),
+    "JSONSchemaPropsOrBool": (_EXTENSIONS + "JSONSchemaPropsOrBool", {**_ANYTHING, **_SCHEMA}),
+    "JSONSchemaPropsOrStringArray": (_EXTENSIONS + "JSONSchemaPropsOrStringArray", {**_ANYTHING, **_SCHEMA}),
 }
 _SPECIAL_BY_NAME: Final = dict(_SPECIAL.values())
 _SCALARS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -212,9 +213,9 @@ def _field_schema(prefix: str, words: list[str]) -> dict[str, Any]:
     zero = _zero(kind, pointer, words[0])
     if zero:
         _add(schema, "x-gpuaas-zero", zero)
-    if go_type and not kind.startswith("["):
+    if go_type.startswith("=") or (go_type and not kind.startswith("[")):  # "=": the list itself is called so
         qualifier = "" if "." in go_type else TABLES[prefix][2] + "."
-        schema["x-gpuaas-go-type"] = qualifier + go_type
+        schema["x-gpuaas-go-type"] = qualifier + go_type.removeprefix("=")
     for found in _MARK.finditer(words[2] if len(words) > 2 else ""):
         _mark(schema, kind, found)
     return schema

@@ -126,6 +126,8 @@ def _make(schema: Schema, keep: bool) -> Decoder:
         return _with_type(canonical_quantity)
     if schema.name.endswith(".FieldsV1"):
         return _decode_shared
+    if schema.objects is not None:
+        return _union(schema, schema.objects, keep)
     match schema.type:
         case "string" if schema.format == "date-time":
             return _with_type(canonical_micro_time if _is_micro(schema) else canonical_time)
@@ -184,6 +186,23 @@ def _decode_int_or_string(value: Any, _lost: list[str]) -> Any:
 def _found_for_number(value: Any) -> str:
     """A number that does not fit is shown with its digits."""
     return f"number {value}" if json_type(value) == "number" else json_type(value)
+
+
+def _union(schema: Schema, objects: Schema, keep: bool) -> Decoder:
+    """An object, or a list of objects, or something else that the name of the type says."""
+    convert = decoder(objects, keep)
+    or_bool = schema.name.endswith("OrBool")
+
+    def decode(value: Any, lost: list[str]) -> Any:
+        if value.__class__ is dict:
+            return convert(value, lost)
+        if or_bool and value.__class__ is not bool:
+            raise Unreadable("boolean or JSON schema expected")
+        if value.__class__ is list:
+            return [convert(item, lost) if item.__class__ is dict else item for item in value]
+        return value
+
+    return decode
 
 
 def _with_type(canonical: Callable[[Any], Any]) -> Decoder:

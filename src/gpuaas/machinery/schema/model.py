@@ -30,6 +30,7 @@ class Schema:
     required: tuple[str, ...] = ()
     additional: "Schema | None" = None  # the values of a map
     items: "Schema | None" = None
+    objects: "Schema | None" = None  # of a place that may hold other things too: what its objects are
     list_type: str = "atomic"  # atomic, set, map
     list_keys: tuple[str, ...] = ()  # x-kubernetes-list-map-keys
     map_type: str = "granular"  # granular, atomic
@@ -95,6 +96,8 @@ class SchemaSet:
             node.additional = self._child(extra)
         elif extra is True:
             node.additional = Schema(preserve_unknown=True)
+        if "x-gpuaas-objects" in openapi:
+            node.objects = self._child(openapi["x-gpuaas-objects"])
         node.int_or_string = bool(openapi.get("x-kubernetes-int-or-string")) or node.format == "int-or-string"
         node.preserve_unknown = bool(openapi.get("x-kubernetes-preserve-unknown-fields"))
         node.embedded = bool(openapi.get("x-kubernetes-embedded-resource"))
