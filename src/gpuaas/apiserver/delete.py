@@ -32,6 +32,25 @@ _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 _POLICIES = ("Foreground", "Background", "Orphan")
 CRD_PREFIX = "apiextensions.k8s.io/customresourcedefinitions/"
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_GIVEN_BACK = {
+    "": frozenset(
+        [
+            "namespaces",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "pods",
+            "podtemplates",
+            "resourcequotas",
+            "serviceaccounts",
+            "services",
+        ]
+    ),
+    "resource.k8s.io": frozenset(("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")),
+    "storage.k8s.io": frozenset(
+        ("csidrivers", "csinodes", "storageclasses", "volumeattachments", "volumeattributesclasses")
+    ),
+}
+"""Who deletes one of these is answered with what it was, and with a word of success for all others."""
 
 
 Multi = Mapping[str, Sequence[str]]  # query options, each with all its values
@@ -237,7 +256,7 @@ def _namespace_waits(op: Operation, obj: Mapping[str, Any]) -> bool:
 
 async def _gone(op: Operation, old: Mapping[str, Any], removal: Awaitable[Outcome]) -> Outcome:
     outcome = await removal
-    if op.hub.behaviour.graceful:  # who asked for a pod's deletion gets the pod
+    if op.resource.plural in _GIVEN_BACK.get(op.resource.group, ()):
         return outcome
     meta = old["metadata"]
     details = {"name": op.name, "group": op.resource.group, "kind": op.resource.plural, "uid": meta["uid"]}

@@ -26,13 +26,18 @@ def fill_in_limits(pod: dict[str, Any], ranges: Sequence[View]) -> None:
 
 
 def pod_limit_errors(pod: View, ranges: Sequence[View]) -> list[str]:
-    return [text for limit_range in ranges for text in _violations(pod, limit_range)]
+    """What the first range that has something against the pod has against it: the others are not asked then."""
+    return next((found for limit_range in ranges if (found := _violations(pod, limit_range))), [])
 
 
 def claim_limit_errors(claim: View, ranges: Sequence[View]) -> list[str]:
     requests = _amounts(((claim.get("spec") or {}).get("resources") or {}).get("requests"))
+    return next((found for limit_range in ranges if (found := _claim_violations(requests, limit_range))), [])
+
+
+def _claim_violations(requests: Amounts, limit_range: View) -> list[str]:
     found: list[str] = []
-    for limit in _limits(ranges, "PersistentVolumeClaim"):
+    for limit in _limits([limit_range], "PersistentVolumeClaim"):
         for name, least in _amounts(limit.get("min")).items():
             found += _too_little("PersistentVolumeClaim", name, least, requests, {})
         for name, most in _amounts(limit.get("max")).items():
