@@ -14,6 +14,7 @@ from gpuaas.api.kinds import Object
 from gpuaas.apiserver.asking import asks_webhooks
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import dry_run_problems
+from gpuaas.apiserver.requestinfo import whole_number
 from gpuaas.apiserver.settling import told_when_visible
 from gpuaas.apiserver.write import put, remove
 from gpuaas.base.clock import rfc3339
@@ -276,12 +277,7 @@ async def _unchanged(entry: Entry) -> Outcome:
 
 def _int(values: Sequence[str] | None) -> int | None:
     text = _first(values)
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return whole_number(text) if text else None
 
 
 def _flag(values: Sequence[str] | None) -> bool | None:

@@ -9,6 +9,7 @@ from gpuaas.apiserver.codec import LINE_END, PLAIN, Wanted, encode, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import outcome_body, package, partial, table
+from gpuaas.apiserver.requestinfo import whole_number
 from gpuaas.apiserver.select import predicate
 from gpuaas.base.errors import BadRequest, Expired, NotAcceptable, Timeout
 from gpuaas.base.fielderrors import invalid
@@ -147,6 +148,9 @@ def revision_number(text: str) -> int:
     if not text.isdecimal() or not text.isascii():
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise BadRequest(str(invalid("resourceVersion", text, why)))
+    if len(text) > 20 or int(text) >= 1 << 64:
+        why = f'strconv.ParseUint: parsing "{text}": value out of range'
+        raise BadRequest(str(invalid("resourceVersion", text, why)))
     return int(text)
 
 
@@ -162,11 +166,9 @@ def _limit(op: Operation) -> int:
     text = op.query.get("limit", "")
     if not text:
         return 0
-    try:
-        # Any revision will do: then the answer comes out of memory, where there is no reason to stop.
-        return 0 if op.query.get("resourceVersion") == "0" and not op.query.get("continue") else max(int(text), 0)
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    number = max(whole_number(text), 0)
+    # Any revision will do: then the answer comes out of memory, where there is no reason to stop.
+    return 0 if op.query.get("resourceVersion") == "0" and not op.query.get("continue") else number
 
 
 def _continue_token(revision: int, key: str) -> str:

@@ -14,9 +14,9 @@ from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.options import check_list
 from gpuaas.apiserver.present import partial, table
 from gpuaas.apiserver.read import revision_number
-from gpuaas.apiserver.requestinfo import said
+from gpuaas.apiserver.requestinfo import said, whole_number
 from gpuaas.apiserver.select import scope
-from gpuaas.base.errors import ApiError, BadRequest, Expired, NotAcceptable
+from gpuaas.base.errors import ApiError, Expired, NotAcceptable
 from gpuaas.store import Compacted, Entry, Event, Watch
 
 _BOOKMARK_EVERY = 60.0
@@ -193,9 +193,4 @@ def _line(kind: str, obj: bytes) -> bytes:
 
 
 def _seconds(text: str) -> float:
-    if not text:
-        return 0.0
-    try:
-        return max(float(int(text)), 0.0)
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    return max(float(whole_number(text)), 0.0) if text else 0.0

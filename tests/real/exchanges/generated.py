@@ -104,6 +104,9 @@ def definitions_of_the_wrong_type(w: Wire) -> None:
             3,
             True,
             [{"type": "string", "oneOf": 3}],
+            [{"type": "string"}],
+            ["", 3],
+            [None],
         ):
             holder = {"type": "array" if place == "items" else "object", place: inner}
             schema = {"type": "object", "properties": {"b": holder}}

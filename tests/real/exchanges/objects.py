@@ -323,3 +323,13 @@ def field_managers(w: Wire) -> None:
     live = w.get(f"{path}/a").json()
     live["metadata"]["managedFields"] = [{"manager": "broken", "operation": "What"}]
     w.put(f"{path}/a", live, fieldManager="breaker")
+
+
+@case
+def numbers_in_queries(w: Wire) -> None:
+    for number in ("99999999999999999999999", "1_0", "0x1", "1e3", "-", "+"):
+        w.get(w.path("secrets"), limit=number)
+        w.delete(w.path("secrets/absent"), gracePeriodSeconds=number)
+        for options in ({}, {"resourceVersionMatch": "Exact"}, {"watch": "true", "timeoutSeconds": "1"}):
+            w.get(w.path("secrets"), resourceVersion=number, **options)
+        w.get(w.path("secrets"), watch="true", timeoutSeconds=number)

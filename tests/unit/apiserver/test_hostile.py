@@ -195,3 +195,11 @@ def test_thousands_of_managers_become_ten(api: Api) -> None:
     managers = [{**entry, "manager": f"m{at}", "fieldsV1": {"f:data": {f"f:k{at}": {}}}} for at in range(5_000)]
     made = api.send("POST", MAPS, {"metadata": {"name": "crowded", "managedFields": managers}, "data": {"a": "b"}})
     assert (made.status, len(made.body["metadata"]["managedFields"])) == (201, 10)
+
+
+@pytest.mark.parametrize("number", ["9" * 30, "9" * 5_000, "1_0", " 1", "१", "0x1", "--1"])
+@pytest.mark.parametrize("option", ["resourceVersion", "limit"])
+def test_a_number_that_is_none_or_too_long_is_refused(api: Api, option: str, number: str) -> None:
+    refused = api.send("GET", MAPS, **{option: number})
+    assert refused.status == 400
+    assert ("value out of range" if number.startswith("9") else "invalid syntax") in refused.message

@@ -199,7 +199,7 @@ def _union(schema: Schema, objects: Schema, keep: bool) -> Decoder:
         if or_bool and value.__class__ is not bool:
             raise Unreadable("boolean or JSON schema expected")
         if value.__class__ is list:
-            return [convert(item, lost) if item.__class__ is dict else item for item in value]
+            return [convert({} if item is None else item, lost) for item in value]
         return value
 
     return decode
