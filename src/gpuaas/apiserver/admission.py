@@ -15,6 +15,7 @@ from gpuaas.api.kubernetes import default_classes
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
+from gpuaas.apiserver.pod_security import PodSecurity
 from gpuaas.apiserver.policies import Policies
 from gpuaas.apiserver.webhooks import Webhooks
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
@@ -60,6 +61,7 @@ class Admission:
         for plural in ("resourceclaims", "resourceclaimtemplates"):
             self.register("resource.k8s.io", plural, self._administrator)
         self.register_check("", "persistentvolumeclaims", self._growth)
+        PodSecurity(cluster).register(self)
         readable, policies = self._policies.refuse_unreadable, "admissionregistration.k8s.io"
         for plural in ("validatingadmissionpolicies", "mutatingadmissionpolicies"):
             self.register_check(policies, plural, readable)

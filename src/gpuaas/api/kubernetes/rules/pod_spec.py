@@ -35,6 +35,10 @@ from gpuaas.base.repeats import Repeats
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _LONGEST_SYSCTL: Final = 253
+_HOST_SYSCTLS: Final = {
+    "hostNetwork": ("net.",),
+    "hostIPC": ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."),
+}
 _SYSCTL: Final = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
 _looked_at: Final = Repeats[list[FieldError]]()
 
@@ -81,6 +85,7 @@ def validate_pod_spec(spec: View, path: str, *, pod_name: str = "", is_pod: bool
     errors += _dns(spec, child(path, "dnsConfig"))
     errors += _gates(spec, path)
     errors += validate_spread(spec, path)
+    errors += _host_users(spec, path)
     errors += _names(spec, path)
     errors += validate_tolerations(spec, path)
     return errors + _rest(spec, path)
@@ -149,7 +154,7 @@ def _security(spec: View, path: str) -> list[FieldError]:
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(child(path, "shareProcessNamespace"), True, text))
-    errors += _sysctls(context, child(path, "sysctls"))
+    errors += _sysctls(spec, context, child(path, "sysctls"))
     policy = context.get("fsGroupChangePolicy")
     if policy is not None:
         errors += known(policy, ("Always", "OnRootMismatch"), child(path, "fsGroupChangePolicy"))
@@ -159,7 +164,7 @@ def _security(spec: View, path: str) -> list[FieldError]:
     return errors + seccomp(context.get("seccompProfile"), child(path, "seccompProfile"))
 
 
-def _sysctls(context: View, path: str) -> list[FieldError]:
+def _sysctls(spec: View, context: View, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     names: set[str] = set()
     for index, said in enumerate(context.get("sysctls") or ()):
@@ -171,8 +176,18 @@ def _sysctls(context: View, path: str) -> list[FieldError]:
             errors.append(invalid(at, name, text))
         elif name in names:
             errors.append(duplicate(at, name))
+        for field, owned in _HOST_SYSCTLS.items():
+            if spec.get(field) and name.replace("/", ".").startswith(owned):
+                errors.append(invalid(at, name, f"may not be specified when '{field}' is true"))
         names.add(name)
     return errors
+
+
+def _host_users(spec: View, path: str) -> list[FieldError]:
+    if spec.get("hostUsers") is not False:
+        return []
+    fields = (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
+    return [forbidden(child(path, said), "when `hostUsers` is false") for field, said in fields if spec.get(field)]
 
 
 def _dns(spec: View, path: str) -> list[FieldError]:
