@@ -409,7 +409,7 @@ class TestStreams:
                 opened[0].write(b"x" * 65_536)
                 await asyncio.sleep(0)
             assert paused
-            assert gone == ["gone"]
+            await asyncio.wait_for(until(lambda: gone == ["gone"]), 10)
 
         told(story, self.streaming(opened, gone))
 
