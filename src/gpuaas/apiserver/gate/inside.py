@@ -141,8 +141,7 @@ class Gate(Frames):
         self._loop = asyncio.get_running_loop()
         self._listens = self._loop.create_future()
         ports = [port.fileno() for port in server.sockets]
-        socket.send_fds(self._pair, [json.dumps(tls).encode()], ports)
-        self._pair.setblocking(False)
+        await asyncio.to_thread(socket.send_fds, self._pair, [json.dumps(tls).encode()], ports)
         await self._loop.create_connection(lambda: self, sock=self._pair)
         await self._listens
 
