@@ -16,8 +16,6 @@ from urllib.parse import unquote
 
 import httptools
 
-from gpuaas.apiserver.gate.inside import PEER_CERTIFICATE, Gate
-from gpuaas.apiserver.tls import Tls
 from gpuaas.apiserver.turns import Slices
 from gpuaas.base.clock import SystemClock
 
@@ -64,9 +62,7 @@ class Request:
     def peer_certificate(self) -> bytes | None:
         """DER of the verified client certificate, if the client showed one."""
         connection = cast("ssl.SSLObject | None", self.transport.get_extra_info("ssl_object"))
-        if connection is not None:
-            return connection.getpeercert(binary_form=True)
-        return cast("bytes | None", self.transport.get_extra_info(PEER_CERTIFICATE))
+        return connection.getpeercert(binary_form=True) if connection is not None else None
 
 
 class Response:
@@ -117,7 +113,7 @@ class StreamWriter:
         if self.closed or not data:
             return
         transport = self._connection.transport
-        transport.write(_chunk(data) if len(data) <= _PIECE else _chunk.__wrapped__(data))
+        transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         if transport.get_write_buffer_size() > SLOW_READER:
             self._connection.abort()
 
@@ -396,12 +392,6 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
 
-@lru_cache(maxsize=1)
-def _chunk(data: bytes) -> bytes:
-    """Made once for all watchers that get the same; a gate then lets it through once."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
 def _split_target(url: bytes) -> tuple[str, str]:
     text = url.decode("latin-1")
     path, _, query = text.partition("?")
@@ -448,7 +438,7 @@ def _stream_head(stream: Stream) -> bytes:
 class Listener:
     """An open port and its connections; `stop` ends them within the grace given."""
 
-    def __init__(self, server: asyncio.Server | Gate, connections: set[Connection]) -> None:
+    def __init__(self, server: asyncio.Server, connections: set[Connection]) -> None:
         self._server = server
         self._connections = connections
         self._looking = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
@@ -463,40 +453,23 @@ class Listener:
             connection.look(loop.time())
         self._looking = loop.call_later(_LOOK_EVERY, self._look)
 
-    def _shut_down(self) -> None:
-        for connection in tuple(self._connections):
-            connection.shut_down()
-
     async def stop(self, grace: float = 1.0) -> None:
         self._server.close()
         self._looking.cancel()
+        for connection in tuple(self._connections):
+            connection.shut_down()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace
-        self._shut_down()
-        while self._connections and loop.time() < deadline:
+        while self._connections and loop.time() < deadline:  # noqa: ASYNC110 - once, at the very end
             await asyncio.sleep(0.005)
-            self._shut_down()  # also who was let in a moment before
         for connection in tuple(self._connections):
             connection.abort()
-        await self._server.wait_closed()
 
 
-async def listen(handler: Handler, host: str, port: int, tls: Tls | None, gate: Gate | None = None) -> Listener:
+async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
     connections: set[Connection] = set()
     slices = Slices()
-
-    def connect() -> Connection:
-        return Connection(handler, connections, slices)
-
     server = await asyncio.get_running_loop().create_server(
-        connect,
-        host,
-        port,
-        ssl=tls.context() if tls is not None and gate is None else None,
-        backlog=1024,
-        reuse_address=True,
-        start_serving=gate is None,
+        lambda: Connection(handler, connections, slices), host, port, ssl=tls, backlog=1024, reuse_address=True
     )
-    if gate is not None:
-        await gate.open(server, tls, connect)
-    return Listener(gate or server, connections)
+    return Listener(server, connections)

@@ -6,7 +6,6 @@ requests, end the watches, stop the controllers, flush and close the stores, let
 
 import asyncio
 import contextlib
-import errno
 import importlib
 import logging
 import os
@@ -19,10 +18,8 @@ from typing import TYPE_CHECKING, Self
 
 import gpuaas
 from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.apiserver.gate.inside import Gate
 from gpuaas.apiserver.http import Listener, listen
 from gpuaas.apiserver.server import Server
-from gpuaas.apiserver.tls import Tls
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gpuaas")
 _MAINTAIN_EVERY = 30.0
-_PORT_LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,6 @@ class Settings:
     fleet: Fleet | None = None  # None: one node, this machine
     kueue: Configuration = field(default_factory=Configuration)
     kueue_text: str = ""  # the file it comes from
-    gate: bool = False  # clients' sockets and TLS are a process of their own
 
 
 class ControlPlane:
@@ -64,7 +59,6 @@ class ControlPlane:
         self.clock = clock or SystemClock()
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
-        self._gate: Gate | None = None
         self._crews: list[Controllers] = []
         self.broken = asyncio.Event()  # the controllers did not start: an API that nobody stands behind
 
@@ -89,9 +83,6 @@ class ControlPlane:
         self.home.make()
         self.home.lock()
         self._stack.callback(self.home.unlock)
-        if self.settings.gate:
-            self._gate = Gate()
-            self._stack.callback(self._gate.forsake)
         self.trust = self._trust()
         ids = SystemIds()
         for name in self.settings.clusters:
@@ -151,8 +142,7 @@ class ControlPlane:
     async def _listen(self) -> Listener:
         host = self.settings.host
         try:
-            tls = self.trust.serving(host, self.settings.names)
-            tls.context()  # whether the files are good, before anybody relies on them
+            tls = self.trust.serving_context(host, self.settings.names)
         except (ValueError, ssl.SSLError) as error:
             where = self.home.certificates
             raise Unusable(
@@ -160,24 +150,13 @@ class ControlPlane:
             ) from None
         wanted = self.settings.port or self.home.last_port()
         try:
-            return await self._listen_at(wanted, tls)
+            return await listen(self.server.handle, host, wanted, tls)
         except OSError as error:
             if not self.settings.port and wanted:
                 with contextlib.suppress(OSError):
-                    return await self._listen_at(0, tls)
+                    return await listen(self.server.handle, host, 0, tls)
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
-
-    async def _listen_at(self, port: int, tls: Tls) -> Listener:
-        looks = _PORT_LOOKS
-        while True:
-            try:
-                return await listen(self.server.handle, self.settings.host, port, tls, self._gate)
-            except OSError as error:
-                if not looks or error.errno != errno.EADDRINUSE:
-                    raise
-            looks -= 1
-            await asyncio.sleep(0.03)  # the gate of a server that was killed lets go of the port a moment after it
 
     async def _run_crew(self) -> None:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -11,7 +12,6 @@ from gpuaas.apiserver.security.certs import Authority, serving_names
 from gpuaas.apiserver.security.identity import MASTERS
 from gpuaas.apiserver.security.keys import SigningKey
 from gpuaas.apiserver.security.tokens import Users
-from gpuaas.apiserver.tls import Tls
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 from gpuaas.client.kubeconfig import KubeconfigError, load
@@ -37,11 +37,15 @@ class Trust:
         """A client certificate for whoever has the key of the request, good in that cluster."""
         return self.authority.sign(request, usages, seconds, cluster, self._clock.now())
 
-    def serving(self, host: str, names: tuple[str, ...]) -> Tls:
-        """What the server shows: a certificate for the names it is called by."""
+    def serving_context(self, host: str, names: tuple[str, ...]) -> ssl.SSLContext:
+        """TLS for the server. A client may show a certificate of our CA; it need not."""
         extra = [*names, *([host] if host not in ("0.0.0.0", "::", "localhost") else [])]
         certificate, key = self.authority.serving(serving_names(socket.gethostname(), extra))
-        return Tls(str(certificate), str(key), str(self.authority.certificate_file))
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.authority.certificate_file))
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(certificate, key)
+        return context
 
     def admin_token(self, kubeconfig: Path, context: str, ids: IdSource) -> str:
         """The administrator's token: the one in the kubeconfig while it is good, else a new one."""

@@ -211,7 +211,6 @@ def _foreground(home: Home, started: Started) -> None:
         fleet,
         kueue.configuration if kueue is not None else Configuration(),
         home.kueue.read_text() if kueue is not None else "",
-        gate=_processors() > 1,
     )
 
     def ready(plane: ControlPlane) -> None:
@@ -230,11 +229,6 @@ def _foreground(home: Home, started: Started) -> None:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"the home {home.path} cannot be used: {error}") from None
-
-
-def _processors() -> int:
-    """Those this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _allow_connections() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import pytest
 
 from gpuaas.apiserver.http import Answer, Listener, Request, Response, listen
 from gpuaas.apiserver.security.certs import Authority
-from gpuaas.apiserver.tls import Tls
 
 from .conftest import APPLY, MERGE, Api, judged_place
 
@@ -34,7 +34,8 @@ class Asked:
         authority = Authority(folder, 1_790_000_000.0)
         files = authority.serving(["127.0.0.1"])
         self.trusted = base64.b64encode(authority.certificate).decode()
-        tls = Tls(str(files[0]), str(files[1]), str(authority.certificate_file))
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*files)
         self._listener: Listener = api.run(listen(self._serve, "127.0.0.1", 0, tls))
         self.url = f"https://127.0.0.1:{self._listener.port}"
 

@@ -14,7 +14,7 @@ from gpuaas.base.clock import SystemClock
 
 folder = Path(sys.argv[1])
 trust = Trust(folder / "pki", folder / "users.json", SystemClock())
-trust.serving("127.0.0.1", ())
+trust.serving_context("127.0.0.1", ())
 print("cryptography" in sys.modules)
 """
 
