@@ -48,15 +48,19 @@ def wipe(meta: Object) -> None:
 
 
 def new_metadata(op: Operation, meta: Object) -> None:
-    # Kubernetes finds this out when it writes, so not when it is only asked.
-    if meta.pop("resourceVersion", "") not in ("", "0") and op.verb == "create" and not op.dry_run:
-        raise BadRequest("resourceVersion should not be set on objects to be created")
+    revision = meta.pop("resourceVersion", "")
+    if revision and op.verb == "create":
+        if op.dry_run:  # Kubernetes finds out that it should not be there when it writes, so not when it is only asked
+            meta["resourceVersion"] = revision
+        elif revision != "0":
+            raise BadRequest("resourceVersion should not be set on objects to be created")
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _generated(op, str(meta["generateName"]))
     meta["uid"] = op.cluster.ids.uid()
     meta["creationTimestamp"] = rfc3339(op.cluster.clock.now())
     if op.answers is not None:  # a verb that begins anew makes the object its judges have seen
-        meta.update(op.answers.setdefault("made", {key: meta[key] for key in ("name", "uid", "creationTimestamp")}))
+        made = {key: meta[key] for key in ("name", "uid", "creationTimestamp") if key in meta}
+        meta.update(op.answers.setdefault("made", made))
     if op.hub.behaviour.generation:
         meta["generation"] = 1
 

@@ -326,6 +326,13 @@ def field_managers(w: Wire) -> None:
 
 
 @case
+def dry_runs_of_what_was_read(w: Wire) -> None:
+    w.post(w.path("secrets"), {"metadata": {"name": "s", "resourceVersion": "12345", "uid": "u"}}, dryRun="All")
+    w.post(w.path("secrets"), {"metadata": {"name": "s", "resourceVersion": "0"}}, dryRun="All")
+    w.post(w.path("secrets"), {"metadata": {"name": "s", "resourceVersion": "12345"}})
+
+
+@case
 def numbers_in_queries(w: Wire) -> None:
     for number in ("99999999999999999999999", "1_0", "0x1", "1e3", "-", "+"):
         w.get(w.path("secrets"), limit=number)

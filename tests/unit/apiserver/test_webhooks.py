@@ -349,3 +349,11 @@ def test_a_bad_webhook_can_always_be_taken_away(api: Api, place: str, asked: Ask
     assert api.send("POST", MAPS.format(place), config()).status == 400
     assert api.send("DELETE", JUDGES + "/p").status == 200
     assert api.send("POST", MAPS.format(place), config()).status == 201
+
+
+def test_an_object_without_a_name_is_refused_as_without_webhooks(api: Api, place: str, asked: Asked) -> None:
+    register(api, JUDGES, asked.hook(place))
+    refused = api.send("POST", MAPS.format(place), {"data": {"a": "1"}})
+    assert refused.status == 422
+    assert "metadata.name" in refused.message
+    assert asked.requests == []
