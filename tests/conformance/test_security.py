@@ -208,8 +208,9 @@ class TestEscalation:
                 method, "json"
             )
             body: Any = [{"op": "add", "path": "/rules", "value": role["rules"]}] if method == "json" else role
+            query = "fieldManager=x&force=true" if method == "apply" else "fieldManager=x"
             answer = manager.ask(
-                "PUT" if method == "PUT" else "PATCH", f"{base}/more?fieldManager=x", body, media=f"application/{media}"
+                "PUT" if method == "PUT" else "PATCH", f"{base}/more?{query}", body, media=f"application/{media}"
             )
         assert answer.status == 403, answer
         assert "is attempting to grant RBAC permissions not currently held" in answer.json()["message"]
