@@ -36,6 +36,9 @@ class Version(Protocol):
     def read(self, obj: Object) -> tuple[Object, list[str]]:
         """A fresh, well-typed, defaulted tree and the paths of fields that do not exist."""
 
+    def read_applied(self, obj: Object) -> Object:
+        """The same of what a server-side apply leaves, where nulls of custom kinds have not been dropped."""
+
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         """What the schema itself forbids."""
 
@@ -76,6 +79,9 @@ class BuiltinVersion:
         decoded = normalize(self.schema, {**obj, "spec": {}}, keep_unknown=self.kind.stored_only)
         decoded.obj["spec"] = _parse(known)
         return decoded.obj, decoded.unknown
+
+    def read_applied(self, obj: Object) -> Object:
+        return self.read(obj)[0]
 
     def _read_spec(self, spec: Object) -> bytes:
         """As it is kept; nothing if there is something to complain of."""

@@ -61,6 +61,9 @@ class CustomVersion:
         decoded = read(self.schema, obj, metadata=self._schemas.named(OBJECT_META))
         return decoded.obj, decoded.unknown
 
+    def read_applied(self, obj: Object) -> Object:
+        return read(self.schema, obj, metadata=self._schemas.named(OBJECT_META), applied=True).obj
+
     def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
         if self._speaks_of_metadata:
             return self._check(obj, old, subresource)

@@ -205,7 +205,7 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
         if not op.subresource:
             op.warnings.extend(op.hub.behaviour.warnings(entry.obj, entry.obj))
         return unchanged(op, Outcome(entry.obj, entry.raw))
-    fresh, _ = op.version.read(applied)
+    fresh = op.version.read_applied(applied)
     meta = metadata(fresh)
     if entry is None and meta.get("uid"):
         why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"

@@ -217,3 +217,32 @@ def strategic_patches(w: Wire) -> None:
     w.patch(path, "{", STRATEGIC)
     w.patch(path, {"template": {"spec": {"hostNetwork": "x"}}}, STRATEGIC)
     w.patch(path, {"template": {"spec": {"hostNetwork": True}}}, JSON)
+
+
+@case
+def nulls_in_custom_objects(w: Wire) -> None:
+    leaf = {
+        "plain": {"type": "integer"},
+        "given": {"type": "integer", "default": 3},
+        "empty": {"type": "integer", "nullable": True},
+        "list": {"type": "array", "items": {"type": "string"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    }
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": leaf}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "nulls", "kind": "Null", "singular": "null", "listKind": "NullList"}
+    spec = {"group": "nulls.example", "scope": "Namespaced", "names": names, "versions": [version]}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    w.prepare("POST", definitions, {**kind, "metadata": {"name": "nulls.nulls.example"}, "spec": spec})
+    path = w.path("nulls", "nulls.example/v1")
+    w.until(lambda: w.side.send("GET", path, None, {}).status == 200)
+    for key in leaf:
+        w.forget()
+        body = {"apiVersion": "nulls.example/v1", "kind": "Null", "metadata": {"name": key}, "spec": {key: None}}
+        w.post(path, {**body, "metadata": {"name": f"made-{key}"}}, fieldManager="me")
+        w.apply(f"{path}/{key}", body, "me")
+        w.apply(f"{path}/made-{key}", {**body, "metadata": {"name": f"made-{key}"}}, "other")
+        w.patch(f"{path}/made-{key}", {"spec": {key: None}}, MERGE)
+        w.get(f"{path}/{key}")
+    w.prepare("DELETE", f"{definitions}/nulls.nulls.example")

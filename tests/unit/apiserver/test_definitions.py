@@ -14,7 +14,7 @@ from gpuaas.apiserver import definitions
 from gpuaas.assembly import clusters
 from gpuaas.machinery.protobuf import ProtobufReader
 
-from .conftest import JSON_PATCH, MERGE, Api
+from .conftest import APPLY, JSON_PATCH, MERGE, Api
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -433,3 +433,15 @@ def test_a_schema_of_the_wrong_shape_is_refused_wherever_it_stands(api: Api, hol
     refused = api.send("POST", DEFINITIONS, definition("crates", made), dryRun="All")
     assert refused.status == 400
     assert said in refused.message
+
+
+def test_a_null_that_is_sent_vanishes_and_one_that_is_applied_is_refused(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("voids", version()))
+    sent = api.send("POST", things("voids"), {"metadata": {"name": "a"}, "spec": {"name": None, "size": None}})
+    assert sent.body["spec"] == {"size": 3}
+    whole = {"apiVersion": "example.org/v1", "kind": "Void", "metadata": {"name": "b"}}
+    refused = api.send("PATCH", f"{things('voids')}/b", {**whole, "spec": {"name": None}}, APPLY, fieldManager="me")
+    assert refused.status == 422
+    assert 'spec.name in body must be of type string: "null"' in refused.message
+    given = api.send("PATCH", f"{things('voids')}/b", {**whole, "spec": {"size": None}}, APPLY, fieldManager="me")
+    assert (given.status, given.body["spec"]) == (201, {"size": 3})

@@ -29,17 +29,22 @@ class _Mode:
     name: str
     prunes: bool
     defaults: bool
+    drops_nulls: bool = True
 
 
 _PRUNE: Final = _Mode("prune", prunes=True, defaults=False)
 _DEFAULT: Final = _Mode("default", prunes=False, defaults=True)
 _READ: Final = _Mode("read", prunes=True, defaults=True)
+_APPLIED: Final = _Mode("applied", prunes=True, defaults=True, drops_nulls=False)
 
 
-def read(schema: Schema, obj: dict[str, Any], *, metadata: Schema | None = None) -> Decoded:
-    """Prune and default `obj`; with the schema of ObjectMeta, metadata is typed and pruned as well."""
+def read(schema: Schema, obj: dict[str, Any], *, metadata: Schema | None = None, applied: bool = False) -> Decoded:
+    """Prune and default `obj`; with the schema of ObjectMeta, metadata is typed and pruned as well.
+
+    The nulls of one that is `applied` stay, for validation to complain of: who applies them wants to own them.
+    """
     lost: list[str] = []
-    fresh = _reader(schema, _READ, root=True)(obj, lost)
+    fresh = _reader(schema, _APPLIED if applied else _READ, root=True)(obj, lost)
     unknown = _pruned_paths(schema, obj) if lost else []
     if metadata is not None:
         meta_unknown = _read_metadata(schema, fresh, metadata)
@@ -131,7 +136,7 @@ def _null_rule(place: Schema, mode: _Mode) -> tuple[bool, Any]:
     if not mode.defaults or place.nullable or _is_anything(place):
         return False, MISSING
     if place.default is MISSING or place.default is None:
-        return True, MISSING
+        return mode.drops_nulls, MISSING
     return False, place.default
 
 
