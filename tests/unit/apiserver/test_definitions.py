@@ -435,6 +435,16 @@ def test_a_schema_of_the_wrong_shape_is_refused_wherever_it_stands(api: Api, hol
     assert said in refused.message
 
 
+def test_items_that_are_no_schema_are_as_good_as_none(api: Api) -> None:
+    made = version()
+    rules = [{"rule": "self == oldSelf"}]
+    holder = {"type": "array", "items": "%s%n", "x-kubernetes-validations": rules}
+    made["schema"]["openAPIV3Schema"]["properties"]["b"] = holder
+    refused = api.send("POST", DEFINITIONS, definition("crates", made), dryRun="All")
+    assert refused.status == 422
+    assert "properties[b].items: Required value: must be specified" in refused.message
+
+
 def test_a_null_that_is_sent_vanishes_and_one_that_is_applied_is_refused(api: Api) -> None:
     api.send("POST", DEFINITIONS, definition("voids", version()))
     sent = api.send("POST", things("voids"), {"metadata": {"name": "a"}, "spec": {"name": None, "size": None}})

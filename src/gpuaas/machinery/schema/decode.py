@@ -200,7 +200,7 @@ def _union(schema: Schema, objects: Schema, keep: bool) -> Decoder:
             raise Unreadable("boolean or JSON schema expected")
         if value.__class__ is list:
             return [convert({} if item is None else item, lost) for item in value]
-        return value
+        return value if or_bool else None  # Go takes anything else for nothing
 
     return decode
 
