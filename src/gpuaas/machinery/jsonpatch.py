@@ -15,6 +15,7 @@ from gpuaas.base.errors import ApiError, BadRequest, TooLarge
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024  # bytes: copies of copies double with every line of a patch
+_LONGEST_INDEX: Final = 20  # digits; no list is that long
 _MAX_DEPTH: Final = 200  # steps of a pointer; what is deeper cannot have been sent
 _ABSENT: Final = object()
 _GO_KINDS: Final = ((bool, "bool"), (dict, "object"), (list, "array"), (str, "string"))
@@ -218,7 +219,7 @@ def _child(node: Any, step: str) -> Any:
 
 def _index(text: str, length: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit() and len(digits) < _LONGEST_INDEX):
         raise _Nowhere(f"value was not a proper array index: '{text}'")
     index = int(text)
     if not -length <= index < length:

@@ -203,3 +203,10 @@ def test_a_number_that_is_none_or_too_long_is_refused(api: Api, option: str, num
     refused = api.send("GET", MAPS, **{option: number})
     assert refused.status == 400
     assert ("value out of range" if number.startswith("9") else "invalid syntax") in refused.message
+
+
+def test_an_index_of_thousands_of_digits_is_refused(api: Api) -> None:
+    api.send("POST", MAPS, config_map("indexed"))
+    listed = {"op": "add", "path": "/metadata/finalizers", "value": ["a.b/c"]}
+    beyond = {"op": "remove", "path": "/metadata/finalizers/" + "9" * 5_000}
+    assert api.send("PATCH", f"{MAPS}/indexed", [listed, beyond], JSON_PATCH).status == 422
