@@ -90,9 +90,20 @@ async def test_a_silent_node_becomes_unknown_and_its_pods_leave_when_their_patie
 
 
 @scenario
+async def test_a_node_written_by_hand_stays_as_it_was_written() -> None:
+    async with stage(NodeLifecycleController) as on:
+        on.cluster.put(NODES, node("ready"))
+        on.cluster.put(NODES, node("broken", ready=False))
+        await on.advance(600)
+        states = {name: on.cluster.read(NODES, name)["status"]["conditions"][0]["status"] for name in ("ready", "broken")}
+        assert states == {"ready": "True", "broken": "False"}
+
+
+@scenario
 async def test_a_node_that_is_heard_of_again_loses_its_taints() -> None:
     async with stage(NodeLifecycleController) as on:
         on.cluster.put(NODES, node("n"))
+        beat(on, "n")
         await on.advance(120)
         assert on.cluster.read(NODES, "n")["spec"]["taints"]
         beat(on, "n")

@@ -1,7 +1,9 @@
 """Nodes that fall silent become Unknown after the grace period; conditions become taints; pods there are not ready.
 
 Silence is measured by our own clock from the last change of the node's lease, so that a node's wrong clock does no
-harm, and a control plane that was away gives every node the whole grace period again.
+harm, and a control plane that was away gives every node the whole grace period again. A node that has conditions and
+never had a lease was written by hand, by a test or a planner: nobody said it would be renewed, and it is taken at its
+word. (A real controller manager would call it lost; who tests against one switches that off.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,6 +68,8 @@ class NodeLifecycleController(Controller):
         """Seconds until the silence is too long."""
         name, now = node["metadata"]["name"], self.clock.now()
         lease = self._leases.get(_LEASE_NAMESPACE, name)
+        if lease is None and readiness(node):
+            return GRACE
         renewal = str(((lease or {}).get("spec") or {}).get("renewTime") or "")
         heard = self._heard.get(name)
         if heard is None or heard.renewal != renewal:
