@@ -6,7 +6,8 @@ Events are one thing in two groups; horizontal autoscalers are one thing in two 
 from collections.abc import Iterable
 
 from gpuaas.api.kinds import Kind
-from gpuaas.api.kubernetes.conversion import convert_autoscaler, convert_event
+from gpuaas.api.kubernetes.autoscalers import convert_autoscaler
+from gpuaas.api.kubernetes.conversion import convert_event
 from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import DefinitionVersion

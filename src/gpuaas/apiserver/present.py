@@ -38,7 +38,12 @@ def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str
                 f"you requested PartialObjectMetadataList, but the requested object is not a list ({what})"
             )
         case _:
-            return op.resource.from_hub(dict(obj), op.version)
+            return asked(op, obj)
+
+
+def asked(op: Operation, obj: Mapping[str, Any]) -> Object:
+    """In the version asked for."""
+    return op.resource.from_hub(dict(obj), op.version)
 
 
 def package(kind: Kind) -> str:
@@ -58,14 +63,18 @@ def table(
     definitions: bool = True,
     version: str = "v1",
 ) -> Object:
-    shown = (op.resource.from_hub(dict(obj), op.version) for obj in objects)
     include = op.query.get("includeObject") or "Metadata"
     if include not in ("None", "Metadata", "Object"):
         why = invalid("includeObject", include, "must be 'Metadata', 'Object', 'None', or empty")
         raise BadRequest(f"Unable to convert to Table as requested: {why}")
+    resource = op.resource
+    # Rows of built-in kinds are of the shape they are kept in; each version of a user's kind has columns of its own.
+    kind, shown = (op.kind, (asked(op, obj) for obj in objects)) if resource.custom else (op.hub, objects)
     made = tables.table(
-        op.kind, shown, now=op.cluster.clock.now(), include=include, metadata=metadata, headers=definitions
+        kind, shown, now=op.cluster.clock.now(), include=include, metadata=metadata, headers=definitions
     )
+    if include == "Object" and op.version is not resource.hub:
+        made["rows"] = [{**row, "object": asked(op, row["object"])} for row in made["rows"]]
     return made if version == "v1" else _in_version(made, version, include)
 
 

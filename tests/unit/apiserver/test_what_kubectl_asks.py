@@ -68,6 +68,39 @@ def test_a_scale_is_shown_as_a_table_with_what_is_wanted_and_what_is_there(widge
     assert table["rows"][0]["cells"] == ["w", 2, 0, "0s"]
 
 
+def test_a_kind_of_two_shapes_has_the_same_rows_in_both(api: Api) -> None:
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": "Started",
+        "message": "up",
+        "count": 3,
+    }
+    target = {"type": "Utilization", "averageUtilization": 70}
+    metrics = [{"type": "Resource", "resource": {"name": name, "target": target}} for name in ("cpu", "memory")]
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "s"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": scaled, "metrics": metrics},
+    }
+    for path, obj, other in (
+        ("/api/v1/namespaces/default/events", event, "/apis/events.k8s.io/v1/namespaces/default/events"),
+        ("/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", scaler, ""),
+    ):
+        assert api.send("POST", path, obj).status == 201
+        paths = [f"{each}/{obj['metadata']['name']}" for each in (path, other or path.replace("v2", "v1"))]
+        tables = [api.send("GET", each, headers={"accept": TABLE}).body for each in paths]
+        assert tables[0]["rows"] == tables[1]["rows"]
+        assert "annotations" not in tables[1]["rows"][0]["object"]["metadata"]
+        carried = [api.send("GET", each, headers={"accept": TABLE}, includeObject="Object").body for each in paths]
+        shown = [table["rows"][0]["object"] for table in carried]
+        assert shown == [api.send("GET", each).body for each in paths]
+
+
 def test_a_list_of_custom_resources_says_that_it_does_not_go_on(widgets: Api) -> None:
     assert widgets.send("GET", WIDGETS).body["metadata"]["continue"] == ""
     assert "continue" not in widgets.send("GET", MAPS).body["metadata"]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
+from gpuaas.api.kubernetes.autoscalers import drop_carriers, usual_metrics
 from gpuaas.api.kubernetes.rules.checks import dns_label, each, known, nonnegative, positive
 from gpuaas.api.kubernetes.rules.resources import container_resource_name
 from gpuaas.api.kubernetes.rules.workloads import at_most_all, count_or_percent
@@ -39,11 +40,9 @@ class HorizontalPodAutoscaler(Behaviour):
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("minReplicas", 1)
-        if obj.get("apiVersion") == "autoscaling/v1":
-            return
+        drop_carriers(obj["metadata"])
         if not spec.get("metrics"):
-            target = {"type": "Utilization", "averageUtilization": 80}
-            spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+            spec["metrics"] = usual_metrics()
         behavior = spec.get("behavior")
         if behavior is not None:
             for key, usual in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):

@@ -133,17 +133,15 @@ def _access_modes(modes: Sequence[str]) -> str:
 
 
 def event_row(obj: View, now: float) -> Cells:
-    """An event of the core group or of events.k8s.io; its name is the last column, so the row is whole."""
-    first = age(obj.get("firstTimestamp") or obj.get("deprecatedFirstTimestamp") or obj.get("eventTime"), now)
-    last_time = obj.get("lastTimestamp") or obj.get("deprecatedLastTimestamp")
-    last = age(last_time, now) if last_time else first
-    count = obj.get("count") or obj.get("deprecatedCount") or 1
+    """An event in the core group's shape, in which it is kept; its name is the last column, so the row is whole."""
+    first = age(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+    last = age(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
+    count = obj.get("count") or 1
     series = obj.get("series")
     if series:
         last, count = age(series.get("lastObservedTime"), now), series.get("count", 0)
-    target = obj.get("involvedObject") or obj.get("regarding") or {}
-    source = obj.get("source") or obj.get("deprecatedSource") or {}
-    component = source.get("component") or obj.get("reportingComponent") or obj.get("reportingController") or ""
+    target, source = part(obj, "involvedObject"), part(obj, "source")
+    component = source.get("component") or obj.get("reportingComponent") or ""
     host = source.get("host") or obj.get("reportingInstance") or ""
     kind = target.get("kind", "").lower()
     return [
@@ -153,7 +151,7 @@ def event_row(obj: View, now: float) -> Cells:
         f"{kind}/{target['name']}" if target.get("name") else kind,
         target.get("fieldPath", ""),
         f"{component}, {host}" if host else component,
-        (obj.get("message") or obj.get("note") or "").strip(),
+        (obj.get("message") or "").strip(),
         first,
         count,
         part(obj, "metadata").get("name", ""),

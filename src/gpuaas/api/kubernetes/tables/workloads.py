@@ -183,9 +183,6 @@ def autoscaler_row(obj: View, now: float) -> Cells:
 
 
 def _metrics(spec: View, status: View) -> str:
-    if "targetCPUUtilizationPercentage" in spec:  # autoscaling/v1
-        current = status.get("currentCPUUtilizationPercentage")
-        return f"cpu: {'<unknown>' if current is None else f'{current}%'}/{spec['targetCPUUtilizationPercentage']}%"
     metrics = spec.get("metrics") or ()
     currents = status.get("currentMetrics") or ()
     texts = [_metric(metric, currents[i] if i < len(currents) else {}) for i, metric in enumerate(metrics)]
