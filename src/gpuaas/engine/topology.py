@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from gpuaas.engine.queues import Queue
-from gpuaas.engine.topology_fit import PODS, Ask, Domains, NoPlace, Requests, fit
+from gpuaas.engine.topology_count import Amounts, Requests
+from gpuaas.engine.topology_fit import PODS, Ask, Domains, NoPlace, fit
 from gpuaas.engine.topology_replace import joined, relocated
-from gpuaas.engine.topology_tree import Amounts, PlaceTree
+from gpuaas.engine.topology_tree import PlaceTree
 from gpuaas.engine.topology_values import HOSTNAME, Node, Topology
 from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission, Workload
 
@@ -182,16 +183,19 @@ class Places:
         return True
 
     def add(self, placed: Iterable[Placed]) -> None:
-        for place in placed:
-            used = self._used(place.owner)[place.identity]
-            for resource, amount in place.requests:
-                used[resource] = used.get(resource, 0) + amount * place.count
+        self._move(placed, 1)
 
     def remove(self, placed: Iterable[Placed]) -> None:
+        self._move(placed, -1)
+
+    def _move(self, placed: Iterable[Placed], sign: int) -> None:
         for place in placed:
             used = self._used(place.owner)[place.identity]
             for resource, amount in place.requests:
-                used[resource] = used.get(resource, 0) - amount * place.count
+                used[resource] = used.get(resource, 0) + sign * amount * place.count
+            for flavor, tree in self._trees.items():
+                if place.owner == (HOSTS if tree.by_host else flavor) and place.identity in tree.leaves:
+                    tree.changed(place.identity)
 
     def placed(self, workload: Workload, pod_sets: Iterable[PodSetAdmission]) -> tuple[Placed, ...]:
         """What an admission takes of places."""

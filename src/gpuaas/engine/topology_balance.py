@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import log2
 
-from gpuaas.engine.topology_tree import Domain
+from gpuaas.engine.topology_count import Domain
 
 Sort = Callable[[list[Domain]], list[Domain]]
 
@@ -179,8 +179,7 @@ def _evenness(domains: list[Domain]) -> float:
 
 
 def _copy(domain: Domain, parent: Domain | None = None) -> Domain:
-    made = Domain(domain.values)
-    made.parent = parent
+    made = Domain(domain.values, parent)
     made.pods, made.pods_led, made.slices, made.slices_led = (
         domain.pods,
         domain.pods_led,

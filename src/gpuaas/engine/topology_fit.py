@@ -1,26 +1,23 @@
 """Where the pods of one pod set (and the leader that goes with them) fit in a tree of places.
 
-First every domain learns how many pods and slices it can take, bottom up; then a level is found at which they fit, and
-they are handed down from there with as few domains as possible. The best-fitting domain is taken for what is left;
-unconstrained requests fill the fullest places first instead. Counts live in the tree's scratch fields and are valid for
-one search only.
+How many pods and slices each domain can take is `topology_count`'s. Here a level is found at which they fit, and they
+are handed down from there with as few domains as possible. The best-fitting domain is taken for what is left;
+unconstrained requests fill the fullest places first instead. What a domain gets is written into its counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from gpuaas.engine.constraints import Toleration, first_untolerated, term_holds
 from gpuaas.engine.topology_balance import Balance
-from gpuaas.engine.topology_tree import Amounts, Domain, Leaf, PlaceTree
+from gpuaas.engine.topology_count import MAX_COUNT, Amounts, Domain, Identity, Requests, Slicing, Tally, Wanted
+from gpuaas.engine.topology_tree import PlaceTree
 from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
 
-MAX_COUNT = 2**31 - 1
 PODS = "pods"
 
 Domains = tuple[tuple[tuple[str, ...], int], ...]
-Requests = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,58 +40,40 @@ class NoPlace(Exception):
     """The pods fit nowhere; the words say why."""
 
 
-@dataclass(slots=True)
-class Excluded:
-    """Why leaves were left out, for the message."""
-
-    total: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-
-    def count(self, reason: str) -> None:
-        self.reasons[reason] = self.reasons.get(reason, 0) + 1
-
-    def words(self) -> str:
-        if not self.reasons:
-            return ""
-        listed = ", ".join(sorted(f"{reason}: {number}" for reason, number in self.reasons.items()))
-        return f". Total nodes: {self.total}; excluded: {listed}"
-
-
 def fit(
     tree: PlaceTree,
     workers: Ask,
     leader: Ask | None,
-    assumed: dict[tuple[str, ...], Amounts],
+    assumed: dict[Identity, Amounts],
     empty: bool,
     within: tuple[str, ...] = (),
 ) -> tuple[Domains, Domains]:
     """Places for the workers and for the leader, within one domain if it is named. Raises NoPlace in upstream's words."""
-    return _Search(tree, workers, leader, within).run(assumed, empty)
+    return _Search(tree, workers, leader).run(assumed, empty, within)
 
 
 class _Search:
     __slots__ = (
-        "_ask", "_count", "_excluded", "_inner", "_leader", "_leaders", "_level", "_loose", "_required", "_size",
-        "_slice_level", "_tree", "_within",
+        "_ask", "_count", "_inner", "_leader", "_leaders", "_level", "_loose", "_required", "_size", "_slice_level",
+        "_tally", "_tree",
     )  # fmt: skip
 
-    def __init__(self, tree: PlaceTree, workers: Ask, leader: Ask | None, within: tuple[str, ...]) -> None:
+    _tally: Tally
+
+    def __init__(self, tree: PlaceTree, workers: Ask, leader: Ask | None) -> None:
         self._tree = tree
-        self._within = within
         self._ask = workers
         self._leader = leader
         self._count = workers.count
         self._leaders = 0 if leader is None else 1
-        self._excluded = Excluded()
-        self._inner: dict[int, int] = {}
         self._read_request(workers.request, workers.implied)
 
-    def run(self, assumed: dict[tuple[str, ...], Amounts], empty: bool) -> tuple[Domains, Domains]:
-        self._count_leaves(assumed, empty)
-        for root in self._tree.domains[0].values():
-            self._roll_up(root, 0)
+    def run(self, assumed: dict[Identity, Amounts], empty: bool, within: tuple[str, ...]) -> tuple[Domains, Domains]:
+        self._tally = self._tree.tally(self._wanted(empty, within), assumed)
         balanced = self._balanced() if self._tree.balanced else None
         level, chosen = balanced or self._find_level(self._level)
+        if balanced is None:
+            self._tally.touched = chosen
         chosen = self._minimize(chosen, self._count, self._leaders, self._size, True)
         last = len(self._tree.levels) - 1
         while balanced is None and level < min(last, self._slice_level):
@@ -102,7 +81,7 @@ class _Search:
             chosen = self._minimize(below, self._count, self._leaders, self._size, True)
             level += 1
         while level < last:
-            size = self._inner.get(level + 1, 1) if level >= self._slice_level else self._size
+            size = self._inner[level + 1] if level >= self._slice_level else self._size
             chosen = [child for domain in chosen for child in self._hand_down(domain, size)]
             level += 1
         return self._assigned(chosen, False), self._assigned(chosen, True) if self._leaders else ()
@@ -113,15 +92,21 @@ class _Search:
             return None
         return Balance(
             self._count // self._size, self._leaders, self._size, self._level, self._slice_level,
-            self._sorted, self._sorted_by_leader, self._roll_up_outermost,
-        ).find(self._tree.domains)  # fmt: skip
+            self._sorted, self._sorted_by_leader, self._slicing(()).roll_up,
+        ).find(self._tally.domains)  # fmt: skip
 
-    def _roll_up_outermost(self, domain: Domain, level: int) -> None:
-        """Without a look at slices within slices."""
-        inner = self._inner
-        self._inner = {}
-        self._roll_up(domain, level)
-        self._inner = inner
+    def _wanted(self, empty: bool, within: tuple[str, ...]) -> Wanted:
+        pod_set = self._ask.pod_set
+        return Wanted(
+            self._ask.requests, None if self._leader is None else self._leader.requests,
+            pod_set.tolerations + self._tree.tolerations, pod_set.node_selector, pod_set.affinity, pod_set.preferred,
+            within, empty, self._slicing(self._inner),
+        )  # fmt: skip
+
+    def _slicing(self, inner: tuple[int, ...]) -> Slicing:
+        """Without `inner` sizes: pods come in slices, and within them as they please."""
+        sizes = inner or (1,) * (len(self._tree.levels) + 1)
+        return Slicing(self._size, self._slice_level, sizes, bool(self._leaders))
 
     # What was asked for
 
@@ -162,9 +147,9 @@ class _Search:
                 return levels[-1]
         return levels[-1] if implied else None
 
-    def _inner_sizes(self, slices: tuple[tuple[str, int], ...]) -> dict[int, int]:
+    def _inner_sizes(self, slices: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
         """Slices within slices: at each level below the outermost, the size pods have to come in."""
-        sizes: dict[int, int] = {}
+        sizes = [1] * (len(self._tree.levels) + 1)
         size, level = self._size, self._slice_level
         for label, inner in slices[1:]:
             found = self._tree.level(label)
@@ -175,82 +160,14 @@ class _Search:
                 raise NoPlace(f"additional slice layer topology {label} must be at a lower level than {above}")
             if size % inner:
                 raise NoPlace(f"additional slice layer size {inner} must evenly divide parent layer size {size}")
-            sizes |= dict.fromkeys(range(level + 1, found + 1), inner)
+            sizes[level + 1 : found + 1] = [inner] * (found - level)
             size, level = inner, found
-        return sizes
-
-    # How much fits where
-
-    def _count_leaves(self, assumed: dict[tuple[str, ...], Amounts], empty: bool) -> None:
-        tree, excluded, within = self._tree, self._excluded, self._within
-        tolerations, preferred = self._ask.pod_set.tolerations + tree.tolerations, self._ask.pod_set.preferred
-        excluded.total = len(tree.leaves)
-        for identity, leaf in tree.leaves.items():
-            leaf.clear()
-            if self._infeasible(leaf, tolerations):
-                continue
-            if preferred and leaf.labels is not None:
-                leaf.affinity = sum(weight for weight, term in preferred if term_holds(term, leaf.labels))
-            if within and leaf.values[: len(within)] != within:
-                excluded.count("topologyDomain")
-                continue
-            free = leaf.free(empty)
-            for resource, amount in assumed.get(identity, {}).items():
-                free[resource] = free.get(resource, 0) - amount
-            leaf.pods, scarcest = _times(self._ask.requests, free)
-            if leaf.pods == 0 and scarcest:
-                excluded.count(f'resource "{scarcest}"')
-            if self._leader is not None and _times(self._leader.requests, free)[0] > 0:
-                leaf.leaders = 1
-                for resource, amount in self._leader.requests:
-                    free[resource] = free.get(resource, 0) - amount
-            leaf.pods_led = leaf.pods if self._leader is None else _times(self._ask.requests, free)[0]
-
-    def _infeasible(self, leaf: Leaf, tolerations: tuple[Toleration, ...]) -> bool:
-        """Whether the pods may not go to this node at all. Only a leaf that is a node is asked."""
-        if leaf.labels is None:
-            return False
-        pod_set = self._ask.pod_set
-        taint = first_untolerated(leaf.taints, tolerations)
-        if taint is not None:
-            self._excluded.count(f'taint "{taint}"')
-        elif any(leaf.labels.get(key) != value for key, value in pod_set.node_selector):
-            self._excluded.count("nodeSelector")
-        elif pod_set.affinity is not None and not any(t and term_holds(t, leaf.labels) for t in pod_set.affinity):
-            self._excluded.count("affinity")
-        else:
-            return False
-        return True
-
-    def _roll_up(self, domain: Domain, level: int) -> None:
-        size = self._size
-        if domain.children:
-            self._gather(domain, level)
-        if level == self._slice_level:
-            domain.slices, domain.slices_led = domain.pods // size, domain.pods_led // size
-
-    def _gather(self, domain: Domain, level: int) -> None:
-        """A parent takes what its children take; one of them pays for the leader, the one it costs least."""
-        inner = self._inner.get(level + 1, 1)
-        domain.clear()
-        costs: list[tuple[int, int]] = []
-        for child in domain.children:
-            self._roll_up(child, level + 1)
-            pods, led = child.pods // inner * inner, child.pods_led // inner * inner
-            domain.pods += pods
-            domain.slices += child.slices
-            domain.leaders = max(domain.leaders, child.leaders)
-            domain.affinity += child.affinity
-            if not self._leaders or child.leaders:
-                costs.append((pods - led, child.slices - child.slices_led))
-        if costs:
-            domain.pods_led = domain.pods - min(pods for pods, _ in costs)
-            domain.slices_led = domain.slices - min(slices for _, slices in costs)
+        return tuple(sizes)
 
     # At which level, and in which domains
 
     def _find_level(self, level: int) -> tuple[int, list[Domain]]:
-        domains = list(self._tree.domains[level].values())
+        domains = list(self._tally.domains[level].values())
         if not domains:
             raise NoPlace(f"no topology domains at level: {self._tree.levels[level]}")
         ordered = self._sorted_by_leader(domains)
@@ -373,20 +290,25 @@ class _Search:
     def _no_fit(self, level: int, fitting: int, needed: int) -> NoPlace:
         name = self._tree.name
         request = self._ask.request
-        if self._inner and request is not None:
-            best = min(self._tree.domains[level].values(), key=lambda d: (-d.slices, ",".join(d.values)))
+        if request is not None and len(request.slices) > 1:
+            best = min(self._tally.domains[level].values(), key=lambda d: (-d.slices, ",".join(d.values)))
             parts = [f'topology "{name}" doesn\'t allow to fit']
             for label, size in request.slices:
                 target = self._tree.levels.index(label)
                 found = _slices_below(best, target - level, size)
                 parts.append(f"{found}/{self._count // size} slice(s) fit on level {label}")
-            return NoPlace("; ".join(parts) + self._excluded.words())
+            return NoPlace("; ".join(parts) + self._left_out())
         unit = "pod" if self._size == 1 else "slice"
         if fitting == 0:
             words = f'topology "{name}" doesn\'t allow to fit any of {needed} {unit}(s)'
         else:
             words = f'topology "{name}" allows to fit only {fitting} out of {needed} {unit}(s)'
-        return NoPlace(words + self._excluded.words())
+        return NoPlace(words + self._left_out())
+
+    def _left_out(self) -> str:
+        """Why nodes were not looked at, and how many there are."""
+        listed = ", ".join(sorted(f"{why}: {number}" for why, number in self._tally.excluded.items() if number))
+        return f". Total nodes: {len(self._tree.leaves)}; excluded: {listed}" if listed else ""
 
 
 def _best_fit(domains: list[Domain], needed: int, leaders: int, unit: str) -> Domain:
@@ -402,16 +324,6 @@ def _best_fit(domains: list[Domain], needed: int, leaders: int, unit: str) -> Do
         if needed <= room < least:
             best, least = domain, room
     return best
-
-
-def _times(requests: Requests, free: Amounts) -> tuple[int, str]:
-    """How often the requests fit, and the scarcest resource, by name where several are."""
-    least, scarcest = MAX_COUNT + 1, ""
-    for resource, amount in requests:
-        times = MAX_COUNT if amount == 0 else max(0, min(free.get(resource, 0) // amount, MAX_COUNT))
-        if times < least or (times == least and resource < scarcest):
-            least, scarcest = times, resource
-    return (0 if least > MAX_COUNT else least), scarcest
 
 
 def _slices_below(domain: Domain, levels: int, size: int) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from gpuaas.engine.topology_count import Amounts
 from gpuaas.engine.topology_fit import Ask, Domains, NoPlace, fit
-from gpuaas.engine.topology_tree import Amounts, PlaceTree
+from gpuaas.engine.topology_tree import PlaceTree
 from gpuaas.engine.topology_values import TopologyRequest
 
 

@@ -2,65 +2,27 @@
 
 A leaf is a node where the lowest level is the host name, otherwise all nodes with the same labels together. The tree
 is rebuilt when nodes change; usage lives outside (`topology`), so that it survives that, and one host's usage counts
-in every flavor that has the host. Where pods go is decided in `topology_fit`.
+in every flavor that has the host. It remembers which leaves changed, for those who count what fits (`topology_count`).
+Where pods go is decided in `topology_fit`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpuaas.engine.constraints import Taint, Toleration
+from gpuaas.engine.constraints import Toleration
+from gpuaas.engine.topology_count import Amounts, Identity, Leaf, Tally, Wanted
 from gpuaas.engine.topology_values import HOSTNAME, Node
 
-Amounts = dict[str, int]
-
-
-class Domain:
-    """A place at some level; the counts are scratch space of one search (`topology_fit`)."""
-
-    __slots__ = ("affinity", "children", "leaders", "parent", "pods", "pods_led", "slices", "slices_led", "values")
-
-    def __init__(self, values: tuple[str, ...]) -> None:
-        self.values = values
-        self.parent: Domain | None = None
-        self.children: list[Domain] = []
-        self.clear()
-
-    def clear(self) -> None:
-        self.pods = 0
-        """Pods that fit."""
-        self.pods_led = 0
-        """Pods that fit beside a leader."""
-        self.slices = 0
-        self.slices_led = 0
-        self.leaders = 0
-        self.affinity = 0
-        """How much the pods would like to be there."""
-
-
-class Leaf(Domain):
-    __slots__ = ("capacity", "labels", "taints", "usage")
-
-    def __init__(self, values: tuple[str, ...], usage: Amounts) -> None:
-        super().__init__(values)
-        self.capacity: Amounts = {}
-        self.usage = usage
-        self.labels: Mapping[str, str] | None = None
-        """The node's labels, where the leaf is a node."""
-        self.taints: tuple[Taint, ...] = ()
-
-    def free(self, empty: bool) -> Amounts:
-        """What is left of it; all of it if nobody were there."""
-        if empty or not self.usage:
-            return dict(self.capacity)
-        left = dict(self.capacity)
-        for resource, amount in self.usage.items():
-            left[resource] = left.get(resource, 0) - amount
-        return left
+_TALLIES = 32  # kinds of pods whose counts are kept
+_CHANGES = 4096  # remembered changes; who has not looked for longer counts everything again
 
 
 class PlaceTree:
-    __slots__ = ("balanced", "by_host", "domains", "flavor", "leaves", "levels", "name", "tolerations")
+    __slots__ = (
+        "_changes", "_forgotten", "_tallies", "balanced", "by_host", "flavor", "leaves", "levels", "name",
+        "tolerations",
+    )  # fmt: skip
 
     def __init__(self, flavor: str, name: str, levels: tuple[str, ...], tolerations: tuple[Toleration, ...]) -> None:
         self.flavor = flavor
@@ -70,11 +32,32 @@ class PlaceTree:
         self.balanced = False
         """Whether preferred levels are filled evenly."""
         self.by_host = bool(levels) and levels[-1] == HOSTNAME
-        self.leaves: dict[tuple[str, ...], Leaf] = {}
+        self.leaves: dict[Identity, Leaf] = {}
         """By what identifies them: the host alone, or the values of all levels."""
-        self.domains: list[dict[tuple[str, ...], Domain]] = [{} for _ in levels]
+        self._tallies: dict[Wanted, Tally] = {}
+        self._changes: list[Identity] = []
+        self._forgotten = 0
+        """How often remembered changes were dropped."""
 
-    def grow(self, nodes: Iterable[Node], usage: Mapping[tuple[str, ...], Amounts]) -> None:
+    def tally(self, wanted: Wanted, assumed: Mapping[Identity, Amounts]) -> Tally:
+        """How much fits where now, if so much more were taken already; for one search, until the next is asked for."""
+        tally = self._tallies.pop(wanted, None) or Tally(len(self.levels), self.leaves, wanted)
+        if len(self._tallies) >= _TALLIES:
+            del self._tallies[next(iter(self._tallies))]  # the one not asked for the longest
+        self._tallies[wanted] = tally
+        dropped, position = tally.seen
+        tally.refresh(self._changes[position:] if dropped == self._forgotten else self.leaves, assumed)
+        tally.seen = self._forgotten, len(self._changes)
+        return tally
+
+    def changed(self, identity: Identity) -> None:
+        """What is used of a leaf, or what it has."""
+        if len(self._changes) >= _CHANGES:
+            self._changes.clear()
+            self._forgotten += 1
+        self._changes.append(identity)
+
+    def grow(self, nodes: Iterable[Node], usage: Mapping[Identity, Amounts]) -> None:
         for node in nodes:
             values, identity = self._place_of(node)
             leaf = self.leaves.get(identity)
@@ -82,7 +65,6 @@ class PlaceTree:
                 leaf = self.leaves[identity] = Leaf(values, usage[identity])
                 if self.by_host:
                     leaf.labels, leaf.taints = dict(node.labels), node.taints
-                self._attach(leaf, len(self.levels) - 1)
             for resource, amount in node.allocatable:
                 leaf.capacity[resource] = leaf.capacity.get(resource, 0) + amount
             for resource, amount in node.other_usage:
@@ -90,11 +72,13 @@ class PlaceTree:
 
     def take(self, node: Node, amounts: Mapping[str, int]) -> None:
         """Others take so much more of a node."""
-        leaf = self.leaves[self._place_of(node)[1]]
+        identity = self._place_of(node)[1]
+        leaf = self.leaves[identity]
         for resource, amount in amounts.items():
             leaf.capacity[resource] = leaf.capacity.get(resource, 0) - amount
+        self.changed(identity)
 
-    def _place_of(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _place_of(self, node: Node) -> tuple[tuple[str, ...], Identity]:
         """The values of all levels, and what identifies the leaf."""
         labels = dict(node.labels)
         values = tuple(labels[level] for level in self.levels)
@@ -102,14 +86,3 @@ class PlaceTree:
 
     def level(self, label: str) -> int | None:
         return self.levels.index(label) if label in self.levels else None
-
-    def _attach(self, domain: Domain, level: int) -> None:
-        self.domains[level][domain.values] = domain
-        if level == 0:
-            return
-        parent = self.domains[level - 1].get(domain.values[:-1])
-        if parent is None:
-            parent = Domain(domain.values[:-1])
-            self._attach(parent, level - 1)
-        domain.parent = parent
-        parent.children.append(domain)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, settings
 
 from gpuaas.engine.checks import fingerprint
 from gpuaas.engine.items import Item
+from gpuaas.engine.topology import Placed, Places, with_pod
+from gpuaas.engine.topology_fit import Ask
 from gpuaas.engine.topology_values import HOSTNAME, Node, Topology, TopologyRequest
 from gpuaas.engine.values import Flavor, PodSet
 
@@ -71,6 +75,55 @@ def test_places_hold_what_they_can_and_requests_are_honoured(
         assert_rooms_suffice(lab, nodes)
         for item in lab.engine.running():
             assert_honoured(item)
+
+
+@st.composite
+def groups(draw: st.DrawFn) -> list[Ask]:
+    """The pod sets of a workload: some on their own, or a leader and its workers."""
+    led = draw(st.booleans())
+    request = draw(requests())
+    if led and request is not None:
+        request = replace(request, group="together")
+    sizes = (1, draw(st.integers(1, 6))) if led else (draw(st.integers(1, 6)),)
+    asks = []
+    for index, count in enumerate(sizes):
+        whole = count * request.slices[0][1] if count > 1 and request is not None and request.slices else count
+        pod_set = PodSet(f"set{index}", whole, (("gpu", draw(st.integers(0, 2))),), topology=request)
+        asks.append(Ask(index, pod_set, whole, with_pod(pod_set.requests), "l4", request is None))
+    return asks
+
+
+def fleet(nodes: list[Node], *, balanced: bool) -> Places:
+    places = Places({"l4": Flavor("l4", topology="topo")})
+    places.balanced = balanced
+    for value in (Topology("topo", LEVELS), *nodes):
+        places.learn(value)
+    return places
+
+
+STEPS = st.tuples(st.integers(0, 2), st.sampled_from(["look", "look, empty", "take", "take", "take", "leave"]))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(fleets(), st.tuples(groups(), groups(), groups()), st.lists(STEPS, min_size=6, max_size=24), st.booleans())
+def test_what_was_counted_before_changes_no_answer(
+    nodes: list[Node], kinds: tuple[list[Ask], ...], steps: list[tuple[int, str]], balanced: bool
+) -> None:
+    long_lived = fleet(nodes, balanced=balanced)
+    taken: list[list[Placed]] = []
+    for kind, what in steps:
+        asks, empty = kinds[kind], what == "look, empty"
+        fresh = fleet(nodes, balanced=balanced)
+        for placed in taken:
+            fresh.add(placed)
+        found = long_lived.find({"l4": asks}, empty)
+        assert found == fresh.find({"l4": asks}, empty)
+        if what == "take" and found.failure is None:
+            given = found.domains.items()
+            taken.append([one for index, at in given for one in long_lived.at("l4", at, asks[index].pod_set)])
+            long_lived.add(taken[-1])
+        elif what == "leave" and taken:
+            long_lived.remove(taken.pop(0))
 
 
 def assert_rooms_suffice(lab: Lab, nodes: list[Node]) -> None:
