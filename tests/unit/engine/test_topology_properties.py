@@ -96,8 +96,9 @@ def groups(draw: st.DrawFn) -> list[Ask]:
 def fleet(nodes: list[Node], *, balanced: bool) -> Places:
     places = Places({"l4": Flavor("l4", topology="topo")})
     places.balanced = balanced
-    for value in (Topology("topo", LEVELS), *nodes):
-        places.learn(value)
+    places.learn(Topology("topo", LEVELS))
+    for node in nodes:
+        places.learn(node)
     return places
 
 
