@@ -135,7 +135,7 @@ class Tally:
         self.excluded: Counter[str] = Counter()
         """Why leaves are left out, and how many."""
         self.touched: list[Domain] = []
-        """Domains a search has written into, with all that is below them."""
+        """Domains a search has written into."""
         self.seen: tuple[int, int] = (-1, 0)
         """Up to where the changes of the tree are counted in (`topology_tree`)."""
         self._places = {identity: self._attach(leaf.values) for identity, leaf in leaves.items()}
@@ -155,25 +155,19 @@ class Tally:
                 if place.parent is not None:
                     above[id(place.parent)] = place.parent
         self._borrowed = tuple(assumed)
-        last = len(self.domains) - 1
-        for domain in self.touched:
-            self._put_right(domain, len(domain.values) - 1)
+        for domain in sorted(self.touched, key=lambda each: -len(each.values)):
+            if domain.children:
+                self._wanted.slicing.add_up(domain, len(domain.values) - 1)
+            else:
+                self._put(domain, self._identities[domain.values])
         self.touched = []
-        for level in range(last - 1, -1, -1):
+        for level in range(len(self.domains) - 2, -1, -1):
             higher: dict[int, Domain] = {}
             for domain in above.values():
                 self._wanted.slicing.add_up(domain, level)
                 if domain.parent is not None:
                     higher[id(domain.parent)] = domain.parent
             above = higher
-
-    def _put_right(self, domain: Domain, level: int) -> None:
-        if not domain.children:
-            self._put(domain, self._identities[domain.values])
-            return
-        for child in domain.children:
-            self._put_right(child, level + 1)
-        self._wanted.slicing.add_up(domain, level)
 
     def _count(self, identity: Identity, assumed: Amounts | None) -> bool:
         """How much fits on a leaf; whether that is news."""

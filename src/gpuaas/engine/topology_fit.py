@@ -72,8 +72,6 @@ class _Search:
         self._tally = self._tree.tally(self._wanted(empty, within), assumed)
         balanced = self._balanced() if self._tree.balanced else None
         level, chosen = balanced or self._find_level(self._level)
-        if balanced is None:
-            self._tally.touched = chosen
         chosen = self._minimize(chosen, self._count, self._leaders, self._size, True)
         last = len(self._tree.levels) - 1
         while balanced is None and level < min(last, self._slice_level):
@@ -243,6 +241,7 @@ class _Search:
         if size > 1:
             for child in children:
                 child.slices, child.slices_led = child.pods // size, child.pods_led // size
+            self._tally.touched += children
         return self._minimize(children, domain.pods, domain.leaders, size, size > 1)
 
     def _minimize(self, domains: list[Domain], count: int, leaders: int, size: int, sliced: bool) -> list[Domain]:
@@ -251,12 +250,14 @@ class _Search:
         unit = "slices" if sliced else "pods"
         left = count // size if sliced else count
         chosen: list[Domain] = []
+        touched = self._tally.touched
         for index, domain in enumerate(domains):
             room = getattr(domain, f"{unit}_led" if leaders > 0 else unit)
             if not self._loose and room >= left and domain.leaders >= leaders:
                 domain = _best_fit(domains[index:], left, leaders, unit)
                 room = getattr(domain, f"{unit}_led" if leaders > 0 else unit)
             chosen.append(domain)
+            touched.append(domain)
             domain.leaders = min(domain.leaders, leaders)
             given = min(room, left)
             setattr(domain, unit, given)
