@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from gpuaas.admission.device_rules import DeviceRules
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.metric_labels import CustomLabels
 from gpuaas.admission.resources import ReadRules, ResourceRules
@@ -76,6 +77,7 @@ class Configuration:
     nodes: NodeRules = field(default_factory=NodeRules)
     counts: ReadRules = field(default_factory=ReadRules)
     reasons: ReasonRules = field(default_factory=ReasonRules)
+    devices: DeviceRules = field(default_factory=DeviceRules)
 
 
 class Configured:

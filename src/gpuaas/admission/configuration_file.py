@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.admission.configuration import Configuration, MetricsConfig, NodeRules, ReasonRules
+from gpuaas.admission.configuration_devices import DEVICE_GATES, read_device_rules
 from gpuaas.admission.configuration_fields import Findings, Section
 from gpuaas.admission.configuration_gates import OFF, ON
+from gpuaas.admission.device_rules import DeviceRules
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS
 from gpuaas.admission.metric_labels import read_custom_labels
@@ -142,7 +144,7 @@ class _Reader:
         namespaces = self._namespaces()
         ready, block, by_creation = self._ready(disabled=gates.get("DisableWaitForPodsReady", False))
         frameworks, copied = self._integrations()
-        rules, ignore_undeclared = self._resources()
+        rules, ignore_undeclared, devices = self._resources(gates)
         finished, deactivated = self._retention(honoured=gates.get("ObjectRetentionPolicies", True))
         metrics = self._metrics(gates)
         jobs = JobsConfig(
@@ -163,7 +165,9 @@ class _Reader:
         counts = ReadRules(**{name: gates[gate] for gate, name in _READ_GATES.items() if gate in gates})
         granular, explicit = (gates.get(gate, False) for gate in _REASON_GATES)
         reasons = ReasonRules(granular, granular and explicit)
-        return Configuration(jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts, reasons)
+        return Configuration(
+            jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts, reasons, devices
+        )
 
     def _namespaces(self) -> LabelSelector:
         """Kueue's own pods must never wait for Kueue."""
@@ -250,11 +254,11 @@ class _Reader:
             return None
         return UsageConfig(_millis(half_life), _millis(sampling), tuple(sorted(weights.items())))
 
-    def _resources(self) -> tuple[ResourceRules, bool]:
+    def _resources(self, gates: Mapping[str, bool]) -> tuple[ResourceRules, bool, DeviceRules]:
         section = self._top.section("resources")
+        devices = read_device_rules(section, gates)
         if section is None:
-            return ResourceRules(), False
-        section.without_effect("deviceClassMappings", "there are no device claims")
+            return ResourceRules(), False, devices
         excluded = tuple(section.texts("excludeResourcePrefixes"))
         made = [_transformation(each) for each in section.sections("transformations")]
         seen: set[str] = set()
@@ -267,7 +271,7 @@ class _Reader:
             words = "excludeResourcePrefixes is not allowed when quotaCheckStrategy is IgnoreUndeclared"
             section.error(invalid(section.path("quotaCheckStrategy"), strategy, words))
         section.done()
-        return ResourceRules(excluded, tuple(made)), strategy == "IgnoreUndeclared"
+        return ResourceRules(excluded, tuple(made)), strategy == "IgnoreUndeclared", devices
 
     def _retention(self, *, honoured: bool) -> tuple[float | None, float | None]:
         section = self._top.section("objectRetentionPolicies")
@@ -303,7 +307,7 @@ class _Reader:
         honoured = {_PLACED_SLICES}
         honoured |= {"DisableWaitForPodsReady", "LocalQueueMetrics", "CustomMetricLabels", "QuotaCheckStrategy"}
         honoured |= {"ObjectRetentionPolicies", "AdmissionFairSharing"}
-        honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES, *_ENGINE_GATES}
+        honoured |= {*_NODE_GATES, *_READ_GATES, *_JOB_GATES, *_REASON_GATES, *_ENGINE_GATES, *DEVICE_GATES}
         for name, value in found.items():
             path = keyed("featureGates", name)
             if not isinstance(value, bool):

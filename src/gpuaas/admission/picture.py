@@ -12,6 +12,8 @@ from typing import Any
 
 from gpuaas.admission import quotas
 from gpuaas.admission.configuration import Configuration
+from gpuaas.admission.device_claims import Devices
+from gpuaas.admission.device_inventory import Listed
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.placement import others_on_nodes
 from gpuaas.admission.unseen import unseen
@@ -40,6 +42,9 @@ class Picture:
     nodes: list[Object] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
     owners: list[Object] = field(default_factory=list)  # what stands between jobs and pods: sets, jobs, Ray clusters
+    device_classes: list[Object] = field(default_factory=list)
+    claim_templates: list[Object] = field(default_factory=list)
+    device_slices: list[Object] = field(default_factory=list)
     hidden: frozenset[str] = frozenset()  # which of the lists the asker may not see
     partial: frozenset[str] = frozenset()  # and of which only one namespace's
     configuration: Configuration | None = None  # Kueue's own, where it can be seen
@@ -108,7 +113,7 @@ def _owners(obj: Object) -> set[str]:
 def engine_of(picture: Picture) -> Engine:
     """An engine that stands where the cluster stands."""
     engine = Engine(_config(picture))
-    reader = _reader(picture.configuration or Configuration())
+    reader = _reader(picture, picture.configuration or Configuration())
     checks = {obj["metadata"]["name"]: obj for obj in picture.checks}
     engine.apply(
         *map(quotas.namespace, picture.namespaces),
@@ -143,8 +148,21 @@ def _config(picture: Picture) -> Config:
     return Config(BOTH_STRATEGIES if fair else None, usage_sharing=UsageConfig() if usage else None)
 
 
-def _reader(configuration: Configuration) -> Reader:
-    return Reader(configuration.resources, by_creation=configuration.requeue_by_creation, counts=configuration.counts)
+def claims_devices(workload: View) -> bool:
+    pod_sets = (workload.get("spec") or {}).get("podSets") or ()
+    return any(((each.get("template") or {}).get("spec") or {}).get("resourceClaims") for each in pod_sets)
+
+
+def _reader(picture: Picture, configuration: Configuration) -> Reader:
+    """Devices count where they can be seen."""
+    listed = Listed(picture.device_classes, picture.claim_templates, picture.device_slices)
+    unseen_devices = picture.hidden & {"device_classes", "claim_templates", "device_slices"}
+    return Reader(
+        configuration.resources,
+        by_creation=configuration.requeue_by_creation,
+        counts=configuration.counts,
+        devices=None if unseen_devices else Devices(configuration.devices, listed),
+    )
 
 
 def consumed(local_queue: View) -> View | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gpuaas.admission.device_claims import Charge
 from gpuaas.admission.resources import Amounts, Object, ReadRules, ResourceRules, amounts, invalid
 from gpuaas.base.quantity import ZERO, Quantity
 from gpuaas.engine.amounts import MAX_INT64
@@ -20,12 +21,19 @@ _ALL = ReadRules()
 
 
 def pod_set(
-    spec: Object, pod: Object, taken: int = 0, rules: ResourceRules | None = None, counts: ReadRules = _ALL
+    spec: Object,
+    pod: Object,
+    taken: int = 0,
+    rules: ResourceRules | None = None,
+    counts: ReadRules = _ALL,
+    charge: Charge | None = None,
 ) -> PodSet:
     """A pod set of a workload, given its pod spec; `taken` of its pods have finished and ask for nothing any more."""
     count = spec.get("count", 1)
     raw = pod_requests(pod)
     counted = raw if rules is None else rules.applied(raw)
+    if charge is not None:
+        counted = charge.applied(counted)
     return PodSet(
         name=spec.get("name", "main"),
         count=count - min(taken, count),

@@ -7,10 +7,12 @@ moment, any other from its creation.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import repeat
 from typing import Any
 
+from gpuaas.admission.device_claims import Charge, Devices
 from gpuaas.admission.integrations.keys import GATED_BY, PRIORITY_BOOST, REPLACES
 from gpuaas.admission.pods import above_limits, pod_requests, pod_set, units
 from gpuaas.admission.resources import Limits, Object, ReadRules, ResourceRules, outside_limits, with_defaults
@@ -29,8 +31,9 @@ class Reader:
     """Reads workloads; equal pod sets become one value, which is what the engine groups by.
 
     `rules` is what the configuration makes of requests; `limits` gives the LimitRanges of a namespace and `overhead`
-    what pods of a runtime class take on top, where there are any. `by_creation`: who was put back because its pods were
-    not ready in time queues from its creation all the same. `counts`: what of a workload does.
+    what pods of a runtime class take on top, where there are any; `devices` counts what pods claim. `by_creation`: who
+    was put back because its pods were not ready in time queues from its creation all the same. `counts`: what of a
+    workload does.
     """
 
     def __init__(
@@ -41,11 +44,13 @@ class Reader:
         *,
         by_creation: bool = False,
         counts: ReadRules | None = None,
+        devices: Devices | None = None,
     ) -> None:
         self._rules = rules
         self._counts = counts or ReadRules()
         self._limits = limits
         self._overhead = overhead
+        self._devices = devices
         self._by_creation = by_creation
         self._known: dict[tuple[PodSet, ...], tuple[PodSet, ...]] = {}
         self._read: dict[str, tuple[Any, _Asked]] = {}
@@ -77,9 +82,13 @@ class Reader:
             replaces=(metadata.get("annotations") or {}).get(REPLACES, ""),
         )
 
+    def forget(self) -> None:
+        """What workloads of today's generation ask for may be something else now."""
+        self._read.clear()
+
     def _asked(self, obj: Object) -> _Asked:
         """What it asks for. Most news of a workload are about its status: the same generation asks for the same, unless
-        something outside of it, a LimitRange or a runtime class, has a say."""
+        something outside of it, a LimitRange, a runtime class or a device class, has a say."""
         metadata, sets, taken = obj["metadata"], (obj.get("spec") or {}).get("podSets") or (), self._taken(obj)
         limits = self._limits(metadata.get("namespace", ""))
         stamp = (metadata.get("generation"), taken)
@@ -87,18 +96,27 @@ class Reader:
         if limits is None and known is not None and known[0] == stamp:
             return known[1]
         pods = [self._pod(p, limits) for p in sets]
+        charges, uncounted = self._charges(metadata.get("namespace", ""), sets, pods)
         pod_sets = tuple(
-            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules, self._counts)
-            for p, pod in zip(sets, pods, strict=True)
+            pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules, self._counts, charge)
+            for p, pod, charge in zip(sets, pods, charges or repeat(None, len(pods)), strict=True)
         )
         if len(self._known) > 100_000:
             self._known.clear()
-        asked = self._known.setdefault(pod_sets, pod_sets), _problem(pods, limits)
-        if limits is None and metadata.get("generation") and not any(pod.get("runtimeClassName") for pod in pods):
+        asked = self._known.setdefault(pod_sets, pod_sets), uncounted or _problem(pods, limits)
+        outside = limits is not None or charges is not None or any(pod.get("runtimeClassName") for pod in pods)
+        if metadata.get("generation") and not outside:
             if len(self._read) > 100_000:
                 self._read.clear()
             self._read[metadata["uid"]] = stamp, asked
         return asked
+
+    def _charges(self, namespace: str, sets: Sequence[Object], pods: list[Object]) -> tuple[list[Charge] | None, str]:
+        """What pods take of devices, where they do, and why it cannot be told."""
+        if self._devices is None or not any(map(self._devices.concern, pods)):
+            return None, ""
+        names = (each.get("name", "main") for each in sets)
+        return self._devices.charges(namespace, list(zip(names, pods, strict=True)))
 
     def _taken(self, obj: Object) -> dict[str, int]:
         """How many pods of each pod set have finished and will not run again."""
@@ -170,13 +188,8 @@ def _conditions(obj: Object) -> dict[str, Any]:
     return {c["type"]: c for c in (obj.get("status") or {}).get("conditions") or ()}
 
 
-CLAIMS = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
-
-
 def _problem(pods: list[Object], limits: Limits | None) -> str:
     """Why no queue can take these pods as they are; upstream looks at limits first, then at LimitRanges."""
-    if any(pod.get("resourceClaims") for pod in pods):
-        return CLAIMS
     paths = [f"spec.podSets[{index}].template.spec" for index in range(len(pods))]
     over = [words for path, pod in zip(paths, pods, strict=True) for words in above_limits(pod, path)]
     if over:

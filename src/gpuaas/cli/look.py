@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuaas.admission.picture import Picture, owner_of, state_of
+from gpuaas.admission.picture import Picture, claims_devices, owner_of, state_of
 from gpuaas.base.errors import ApiError
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -19,7 +19,18 @@ from gpuaas.client.kueue import (
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object, Resource
-from gpuaas.client.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.client.resources import (
+    CLAIM_TEMPLATES,
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    DEVICE_SLICES,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+)
 
 if TYPE_CHECKING:
     from gpuaas.admission.configuration import Configuration
@@ -75,7 +86,13 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
             lists["pods"] = await _all(client, PODS, namespace) or lists["pods"]
     partial = frozenset(name for name, resource in wanted.items() if resource in narrowed)
-    return Picture(**lists, hidden=hidden, partial=partial, configuration=await _configuration(client))
+    configuration = await _configuration(client)
+    if (configuration is not None and configuration.devices.mapped) or any(map(claims_devices, lists["workloads"])):
+        more = {"device_classes": DEVICE_CLASSES, "claim_templates": CLAIM_TEMPLATES, "device_slices": DEVICE_SLICES}
+        seen = await asyncio.gather(*(_all(client, resource, namespace) for resource in more.values()))
+        hidden |= {name for name, items in zip(more, seen, strict=True) if items is None}
+        lists |= {name: items or [] for name, items in zip(more, seen, strict=True)}
+    return Picture(**lists, hidden=hidden, partial=partial, configuration=configuration)
 
 
 async def _configuration(client: "HttpClient") -> "Configuration | None":

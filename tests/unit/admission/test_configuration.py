@@ -11,6 +11,7 @@ from gpuaas.admission.configuration import Configuration, Configured, MetricsCon
 from gpuaas.admission.configuration_fields import parse_duration
 from gpuaas.admission.configuration_file import ConfigurationError, configuration_of, read_configuration
 from gpuaas.admission.configuration_operator import follow, from_kueue_object
+from gpuaas.admission.device_rules import Counter, DeviceMapping, DeviceRules
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS, kinds_of
 from gpuaas.admission.metric_labels import CustomLabel, CustomLabels
@@ -49,6 +50,37 @@ def test_an_empty_file_is_upstreams_default_with_every_integration_on() -> None:
 
 
 KNOBS: list[tuple[str, dict[str, Any], Any, Any]] = [
+    (
+        "what stands for which devices",
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {"name": "gpus", "deviceClassNames": ["gpu.example.com"]},
+                    {
+                        "name": "gpu.memory",
+                        "deviceClassNames": ["mig.example.com"],
+                        "sources": [
+                            {
+                                "counter": {
+                                    "driver": "gpu.example.com",
+                                    "name": "memory",
+                                    "deviceSelector": {"cel": {"expression": "true"}},
+                                }
+                            }
+                        ],
+                    },
+                ]
+            }
+        },
+        "devices",
+        DeviceRules(
+            (
+                DeviceMapping("gpus", ("gpu.example.com",)),
+                DeviceMapping("gpu.memory", ("mig.example.com",), (Counter("gpu.example.com", "memory", "true"),)),
+            )
+        ),
+    ),
+    ("no devices", {"featureGates": {"KueueDRAIntegration": False}}, "devices", DeviceRules(counts=False)),
     ("jobs without a queue", {"manageJobsWithoutQueueName": True}, "jobs", JobsConfig(manage_without_queue=True)),
     (
         "which namespaces",
@@ -214,6 +246,81 @@ def test_an_older_file_shares_fairly_only_where_it_says_so() -> None:
 
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "devices without a class",
+        {"resources": {"deviceClassMappings": [{"name": "gpus", "deviceClassNames": []}]}},
+        "resources.deviceClassMappings[0].deviceClassNames: Required value: at least one device class name is required",
+    ),
+    (
+        "two resources of one name",
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {"name": "g", "deviceClassNames": ["a"]},
+                    {"name": "g", "deviceClassNames": ["b"]},
+                ]
+            }
+        },
+        'resources.deviceClassMappings[1].name: Duplicate value: "g"',
+    ),
+    (
+        "a class that stands for two",
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {"name": "g", "deviceClassNames": ["a"]},
+                    {"name": "h", "deviceClassNames": ["a"]},
+                ]
+            }
+        },
+        'resources.deviceClassMappings[1].deviceClassNames[0]: Invalid value: "a": device class already mapped to resource g',
+    ),
+    (
+        "a source that is none",
+        {"resources": {"deviceClassMappings": [{"name": "g", "deviceClassNames": ["a"], "sources": [{}]}]}},
+        "resources.deviceClassMappings[0].sources[0]: Required value: exactly one source type must be set per entry",
+    ),
+    (
+        "a source of what is shared",
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {"name": "g", "deviceClassNames": ["a"], "sources": [{"capacity": {"name": "x"}}]}
+                ]
+            }
+        },
+        "resources.deviceClassMappings[0].sources[0].capacity: Invalid value: true: capacity sources require KueueDRAIntegrationConsumableCapacity to be enabled",
+    ),
+    (
+        "a counter without a driver",
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {
+                        "name": "g",
+                        "deviceClassNames": ["a"],
+                        "sources": [{"counter": {"name": "m", "deviceSelector": {"cel": {"expression": "true"}}}}],
+                    }
+                ]
+            }
+        },
+        "resources.deviceClassMappings[0].sources[0].counter.driver: Required value",
+    ),
+    (
+        "a counter without a selector",
+        {
+            "resources": {
+                "deviceClassMappings": [
+                    {
+                        "name": "g",
+                        "deviceClassNames": ["a"],
+                        "sources": [{"counter": {"name": "m", "driver": "d.example.com"}}],
+                    }
+                ]
+            }
+        },
+        "resources.deviceClassMappings[0].sources[0].counter.deviceSelector.cel.expression: Required value",
+    ),
     (
         "a length of time that is none",
         {"waitForPodsReady": {"timeout": "5 minutes"}},

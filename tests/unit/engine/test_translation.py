@@ -57,13 +57,6 @@ def test_a_request_above_its_limit_is_told() -> None:
     )
 
 
-def test_devices_that_nobody_here_counts_are_not_given() -> None:
-    pod = {"containers": [container(cpu="1")], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}
-    assert Reader().workload(workload(template={"spec": pod})).problem == (
-        "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
-    )
-
-
 RANGES = [
     {
         "spec": {

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.configuration import Configuration, Configured
+from gpuaas.admission.device_claims import Devices
 from gpuaas.admission.integrations.keys import JOB_UID
 from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.admission.quotas import cluster_queue_named
@@ -32,6 +33,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.kueue.bounds import Bounds
 from gpuaas.controllers.kueue.custom_labels import tell_custom_labels
+from gpuaas.controllers.kueue.devices import DeviceInventory
 from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.other_pods import OtherPods
@@ -71,8 +73,9 @@ class KueueCore(Controller):
         self.engine = Engine(self._configured.now.engine)
         of = deps.informers.of
         self._bounds = Bounds(of, of(WORKLOADS), self._read_again)
-        self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now, self._bounds))
-        self._followed += self._bounds.follow()
+        self._devices = DeviceInventory(of, of(WORKLOADS), self._read_again, lambda: self.mirror.reader.forget())
+        self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now, self._bounds, self._devices))
+        self._followed += (*self._bounds.follow(), *self._devices.follow())
         self.mirror.others = OtherPods(of(PODS), self.engine.places, self.mirror.other_usage, deps.clock)
         of(TOPOLOGIES).subscribe(self.mirror.others.topology_changed)
         self._followed.append(of(PODS))
@@ -135,7 +138,7 @@ class KueueCore(Controller):
             self.engine.configure(now.engine)
             self._usage.reconfigured()
         if _way_of_reading(before) != _way_of_reading(now):
-            self.mirror.reader = _reader(now, self._bounds)
+            self.mirror.reader = _reader(now, self._bounds, self._devices)
             self._read_again(self._workloads.all())
         if (before.ready, before.finished_kept, before.reasons) != (now.ready, now.finished_kept, now.reasons):
             for obj in self._workloads.all():
@@ -372,16 +375,17 @@ def _is_orphan(obj: Mapping[str, Any]) -> bool:
 def _way_of_reading(configuration: Configuration) -> tuple[object, ...]:
     """What decides how a workload looks to the engine."""
     told = configuration
-    return told.resources, told.requeue_by_creation, told.engine.block_admission, told.counts
+    return told.resources, told.requeue_by_creation, told.engine.block_admission, told.counts, told.devices
 
 
-def _reader(configuration: Configuration, bounds: Bounds) -> Reader:
+def _reader(configuration: Configuration, bounds: Bounds, devices: DeviceInventory) -> Reader:
     return Reader(
         configuration.resources,
         bounds.limits,
         bounds.overhead,
         by_creation=configuration.requeue_by_creation,
         counts=configuration.counts,
+        devices=Devices(configuration.devices, devices),
     )
 
 

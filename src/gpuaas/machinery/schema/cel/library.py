@@ -160,9 +160,10 @@ def _index(items: list[Any], at: float) -> Any:
 
 
 def _entry(entries: dict[Any, Any], key: Any) -> Any:
-    if key not in entries:
-        raise CelError(f"no such key: {key}")
-    return entries[key]
+    try:
+        return entries[key]  # a map may have an answer for keys it has not
+    except KeyError:
+        raise CelError(f"no such key: {key}") from None
 
 
 def _optional_index(items: list[Any], at: int) -> Opt:

@@ -102,7 +102,7 @@ _SEMVER: Final = re.compile(
 )
 
 
-def _semver(text: str, lenient: bool = False) -> Semver:
+def read_semver(text: str, lenient: bool = False) -> Semver:
     found = _SEMVER.fullmatch(_normal(text) if lenient else text)
     if found is None:
         raise CelError(_complaint(text))
@@ -135,7 +135,7 @@ def _complaint(text: str) -> str:
 
 def _is_semver(text: str, lenient: bool = False) -> bool:
     try:
-        _semver(text, lenient)
+        read_semver(text, lenient)
     except CelError:
         return False
     return True
@@ -149,7 +149,7 @@ def _versions() -> None:
     name_class(Semver, SEMVER.name)
     pair = (SEMVER, SEMVER)
     for args in ((STRING,), (STRING, BOOL)):
-        add("semver", args, SEMVER, _semver)
+        add("semver", args, SEMVER, read_semver)
         add("isSemver", args, BOOL, _is_semver)
     for place, name in enumerate(("major", "minor", "patch")):
         add(name, (SEMVER,), INT, lambda version, at=place: version.numbers[at], method=True)

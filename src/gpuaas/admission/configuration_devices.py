@@ -1,0 +1,133 @@
+"""`resources.deviceClassMappings` of Kueue's Configuration, and the feature gates about devices, as `DeviceRules`.
+
+Upstream's limits and words. Capacity of devices that several may share (a gate that is off by default) is not counted:
+such a source is refused, as upstream refuses it without the gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gpuaas.admission.configuration_fields import Section
+from gpuaas.admission.device_rules import Counter, DeviceMapping, DeviceRules
+from gpuaas.admission.device_selectors import compiled
+from gpuaas.base.fielderrors import child, duplicate, invalid, required, too_many
+from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain, is_qualified_name
+
+DEVICE_GATES: Final = {
+    "KueueDRAIntegration": "counts",
+    "KueueDRARejectWorkloadsWhenDRADisabled": "refuses",
+    "KueueDRAIntegrationExtendedResource": "extended",
+    "KueueDRAIntegrationPartitionableDevices": "partitions",
+}
+_MOST_MAPPINGS: Final = 16
+_MOST_CLASSES: Final = 8
+_LONGEST_DRIVER: Final = 63
+_ONE_SOURCE: Final = "exactly one source type must be set per entry"
+
+
+def read_device_rules(resources: Section | None, gates: Mapping[str, bool]) -> DeviceRules:
+    set_gates = {name: gates[gate] for gate, name in DEVICE_GATES.items() if gate in gates}
+    mapped = () if resources is None else _mappings(resources, partitions=set_gates.get("partitions", True))
+    return DeviceRules(mapped, **set_gates)
+
+
+def _mappings(resources: Section, *, partitions: bool) -> tuple[DeviceMapping, ...]:
+    sections = resources.sections("deviceClassMappings")
+    if len(sections) > _MOST_MAPPINGS:
+        resources.error(too_many(resources.path("deviceClassMappings"), len(sections), _MOST_MAPPINGS))
+    made: list[DeviceMapping] = []
+    for section in sections:
+        name, classes = section.text("name"), section.texts("deviceClassNames")
+        _check_name(section, section.path("name"), name)
+        if any(each.resource == name for each in made):
+            section.error(duplicate(section.path("name"), name))
+        counters = tuple(_counters(section, partitions=partitions))
+        made.append(DeviceMapping(name, tuple(classes), counters))
+        _check_classes(section, made)
+        section.done()
+    return tuple(made)
+
+
+def _check_classes(section: Section, made: list[DeviceMapping]) -> None:
+    mapping, path = made[-1], section.path("deviceClassNames")
+    if not mapping.classes:
+        section.error(required(path, "at least one device class name is required"))
+    if len(mapping.classes) > _MOST_CLASSES:
+        section.error(too_many(path, len(mapping.classes), _MOST_CLASSES))
+    for index, name in enumerate(mapping.classes):
+        at = child(path, index)
+        _check_name(section, at, name)
+        if name in mapping.classes[:index]:
+            section.error(duplicate(at, name))
+        others = [each for each in made[:-1] if name in each.classes and each.resource != mapping.resource]
+        if not others:
+            continue
+        mine, theirs = _first_counter(mapping), {_first_counter(each) for each in others} - {""}
+        if not mine or not theirs:
+            section.error(invalid(at, name, f"device class already mapped to resource {others[0].resource}"))
+        elif mine in theirs:
+            section.error(invalid(at, name, f'device class already has a counter source for counter "{mine}"'))
+
+
+def _first_counter(mapping: DeviceMapping) -> str:
+    return mapping.counters[0].name if mapping.counters else ""
+
+
+def _counters(section: Section, *, partitions: bool) -> list[Counter]:
+    made: list[Counter] = []
+    for source in section.sections("sources"):
+        where = source.path("counter").removesuffix(".counter")
+        counter, capacity = source.section("counter"), source.section("capacity")
+        source.done()
+        if counter is None and capacity is None:
+            source.error(required(where, _ONE_SOURCE))
+        elif counter is not None and capacity is not None:
+            source.error(invalid(where, "counter+capacity", _ONE_SOURCE))
+        elif capacity is not None:
+            words = "capacity sources require KueueDRAIntegrationConsumableCapacity to be enabled"
+            source.error(invalid(source.path("capacity"), True, words))
+        elif counter is not None and not partitions:
+            words = "counter sources require KueueDRAIntegrationPartitionableDevices to be enabled"
+            source.error(invalid(source.path("counter"), True, words))
+        elif counter is not None:
+            made.append(_counter(counter))
+    return made
+
+
+def _counter(section: Section) -> Counter:
+    name, driver = section.text("name"), section.text("driver")
+    selector = section.section("deviceSelector")
+    cel = selector.section("cel") if selector is not None else None
+    expression = cel.text("expression") if cel is not None else ""
+    for read in (cel, selector, section):
+        if read is not None:
+            read.done()
+    path = section.path("name")
+    if not name:
+        section.error(required(path))
+    elif is_dns1123_label(name):
+        section.error(invalid(path, name, ",".join(is_dns1123_label(name))))
+    path = section.path("driver")
+    if not driver:
+        section.error(required(path))
+    elif len(driver) > _LONGEST_DRIVER:
+        section.error(invalid(path, driver, f"must not exceed {_LONGEST_DRIVER} characters"))
+    elif is_dns1123_subdomain(driver):
+        section.error(invalid(path, driver, ",".join(is_dns1123_subdomain(driver))))
+    path = child(section.path("deviceSelector"), "cel", "expression")
+    found = compiled(expression) if expression else None
+    if not expression:
+        section.error(required(path))
+    elif isinstance(found, str):
+        section.error(invalid(path, expression, f"CEL compilation failed: {found}"))
+    return Counter(driver, name, expression)
+
+
+def _check_name(section: Section, path: str, name: str) -> None:
+    problems = is_qualified_name(name)
+    if problems:
+        section.error(invalid(path, name, "; ".join(problems)))
+    if len(name) > 253:
+        section.error(invalid(path, name, "must not exceed 253 characters"))

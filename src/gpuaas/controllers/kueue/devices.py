@@ -1,0 +1,89 @@
+"""The devices of the cluster as admission counts them: classes, claim templates and slices, followed as they change.
+
+Workloads that wait are read again when something they ask for changes; what holds quota keeps what it was given.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from gpuaas.admission.device_inventory import backing_classes, resource_of
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, DEVICE_SLICES
+from gpuaas.runtime.informer import Informer
+
+
+class DeviceInventory:
+    """`read_again` is told the workloads whose requests may count differently now, `forget` before it where what was
+    read of others counts differently too."""
+
+    def __init__(
+        self,
+        of: Callable[[Any], Informer],
+        workloads: Informer,
+        read_again: Callable[[Iterable[Object]], None],
+        forget: Callable[[], None],
+    ) -> None:
+        self._classes, self._templates, self._slices = of(DEVICE_CLASSES), of(CLAIM_TEMPLATES), of(DEVICE_SLICES)
+        self._workloads = workloads
+        self._read_again, self._forget = read_again, forget
+        self._backing: dict[str, str] = {}
+
+    def follow(self) -> tuple[Informer, ...]:
+        """From now on, once there is somebody to read again; gives the views that are followed."""
+        self._classes.subscribe(self._class_changed)
+        self._templates.subscribe(self._template_changed)
+        self._slices.subscribe(self._slice_changed)
+        return self._classes, self._templates, self._slices
+
+    def template(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        return self._templates.get(namespace, name)
+
+    def device_class(self, name: str) -> Mapping[str, Any] | None:
+        return self._classes.get("", name)
+
+    def backing(self, resource: str) -> str | None:
+        return self._backing.get(resource)
+
+    def slices(self) -> Iterable[Mapping[str, Any]]:
+        return sorted(self._slices.all(), key=lambda each: str(each["metadata"]["name"]))
+
+    def _class_changed(self, old: Object | None, new: Object | None) -> None:
+        names = {resource_of(each) for each in (old, new) if each is not None} - {""}
+        if names:
+            self._backing = backing_classes(self._classes.all())
+            self._forget()
+        concerned = (each for each in self._workloads.all() if _claims(each) or names & _requested(each))
+        if (old or {}).get("spec") != (new or {}).get("spec") or names:
+            self._read_again(concerned)
+
+    def _template_changed(self, old: Object | None, new: Object | None) -> None:
+        meta = (new or old or {})["metadata"]
+        place, name = meta["namespace"], meta["name"]
+        self._read_again(
+            each for each in self._workloads.all() if each["metadata"]["namespace"] == place and name in _claims(each)
+        )
+
+    def _slice_changed(self, old: Object | None, new: Object | None) -> None:
+        if (old or {}).get("spec") != (new or {}).get("spec"):
+            self._read_again(each for each in self._workloads.all() if _claims(each))
+
+
+def _pods(workload: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    for each in (workload.get("spec") or {}).get("podSets") or ():
+        yield (each.get("template") or {}).get("spec") or {}
+
+
+def _claims(workload: Mapping[str, Any]) -> set[str]:
+    """The names of the claim templates of its pods."""
+    claims = (claim for pod in _pods(workload) for claim in pod.get("resourceClaims") or ())
+    return {str(claim.get("resourceClaimTemplateName") or "") for claim in claims}
+
+
+def _requested(workload: Mapping[str, Any]) -> set[str]:
+    return {
+        name
+        for pod in _pods(workload)
+        for key in ("initContainers", "containers")
+        for container in pod.get(key) or ()
+        for name in (container.get("resources") or {}).get("requests") or ()
+    }
