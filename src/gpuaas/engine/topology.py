@@ -21,6 +21,7 @@ from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission, Workload
 
 HOSTS = ""
 """The owner of usage that belongs to hosts rather than to one flavor."""
+_KEPT = 1024  # answers as if nobody were there
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Places:
         self._flavors = flavors
         self._usage: dict[str, defaultdict[tuple[str, ...], Amounts]] = {}
         self._trees: dict[str, PlaceTree] = {}
+        self._if_empty: dict[tuple[tuple[str, tuple[Ask, ...]], ...], Found] = {}
+        """What was found as if nobody were there: the same until nodes change, and asked for whoever waits."""
         self.balanced = False
         self.moved = False
         """Flavors or topologies changed: what is held may be held elsewhere."""
@@ -60,15 +63,15 @@ class Places:
             self.moved = True
         else:
             self.nodes[value.name] = value
-        self._trees.clear()
+        self._forget_trees()
 
     def forget(self, kind: str, name: str) -> None:
         (self.topologies if kind == "Topology" else self.nodes).pop(name, None)
         self.moved = self.moved or kind == "Topology"
-        self._trees.clear()
+        self._forget_trees()
 
     def flavors_changed(self) -> None:
-        self._trees.clear()
+        self._forget_trees()
 
     def others_take(self, name: str, amounts: Requests) -> None:
         """Pods that are not placed here take this of a node. It happens often: trees are mended, not grown anew."""
@@ -76,6 +79,7 @@ class Places:
         if before is None or before.other_usage == amounts:
             return
         self.nodes[name] = replace(before, other_usage=amounts)
+        self._if_empty.clear()
         more = dict(amounts)
         for resource, amount in before.other_usage:
             more[resource] = more.get(resource, 0) - amount
@@ -131,6 +135,17 @@ class Places:
 
     def find(self, asks: Mapping[str, list[Ask]], empty: bool = False) -> Found:
         """Places for all pod sets of a workload, one after the other, each seeing what those before it take."""
+        if not empty:
+            return self._search(asks, empty)
+        key = tuple((flavor, tuple(group)) for flavor, group in asks.items())
+        found = self._if_empty.get(key)
+        if found is None:
+            if len(self._if_empty) >= _KEPT:
+                self._if_empty.clear()
+            found = self._if_empty[key] = self._search(asks, empty)
+        return found
+
+    def _search(self, asks: Mapping[str, list[Ask]], empty: bool) -> Found:
         domains: dict[int, Domains] = {}
         by_host: dict[tuple[str, ...], Amounts] = {}
         for flavor in sorted(asks):
@@ -220,7 +235,7 @@ class Places:
         self._usage = {}
         for owner, usage in memento.items():
             self._usage[owner] = defaultdict(dict, {key: dict(used) for key, used in usage.items()})
-        self._trees.clear()
+        self._forget_trees()
 
     def usage(self) -> dict[tuple[str, tuple[str, ...]], Amounts]:
         """What is used at each place where something is."""
@@ -239,6 +254,10 @@ class Places:
     def _by_host(self, flavor: str) -> bool:
         topology = self.topologies[self._flavors[flavor].topology or ""]
         return topology.levels[-1] == HOSTNAME
+
+    def _forget_trees(self) -> None:
+        self._trees.clear()
+        self._if_empty.clear()
 
     def _tree(self, flavor: str) -> PlaceTree:
         tree = self._trees.get(flavor)

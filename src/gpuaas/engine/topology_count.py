@@ -90,20 +90,20 @@ class Slicing:
             domain.slices, domain.slices_led = domain.pods // self.size, domain.pods_led // self.size
 
     def _gather(self, domain: Domain, inner: int) -> None:
-        pods = slices = leaders = affinity = 0
-        costs: list[tuple[int, int]] = []
+        pods = slices = affinity = 0
         for child in domain.children:
-            whole = child.pods // inner * inner
-            pods += whole
+            pods += child.pods // inner * inner
             slices += child.slices
             affinity += child.affinity
-            if child.leaders > leaders:
-                leaders = child.leaders
-            if not self.with_leader or child.leaders:
-                costs.append((whole - child.pods_led // inner * inner, child.slices - child.slices_led))
-        domain.pods, domain.slices, domain.leaders, domain.affinity = pods, slices, leaders, affinity
-        domain.pods_led = pods - min(cost for cost, _ in costs) if costs else 0
-        domain.slices_led = slices - min(cost for _, cost in costs) if costs else 0
+        domain.pods, domain.slices, domain.affinity = pods, slices, affinity
+        if not self.with_leader:
+            domain.pods_led, domain.slices_led, domain.leaders = pods, slices, 0
+            return
+        led = [child for child in domain.children if child.leaders]
+        costs = [child.pods // inner * inner - child.pods_led // inner * inner for child in led]
+        domain.pods_led = pods - min(costs) if led else 0
+        domain.slices_led = slices - min(child.slices - child.slices_led for child in led) if led else 0
+        domain.leaders = max((child.leaders for child in led), default=0)
 
 
 @dataclass(frozen=True, slots=True)

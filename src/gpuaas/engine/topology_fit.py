@@ -8,6 +8,7 @@ unconstrained requests fill the fullest places first instead. What a domain gets
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from gpuaas.engine.topology_balance import Balance
 from gpuaas.engine.topology_count import MAX_COUNT, Amounts, Domain, Identity, Requests, Slicing, Tally, Wanted
@@ -315,13 +316,13 @@ class _Search:
 def _best_fit(domains: list[Domain], needed: int, leaders: int, unit: str) -> Domain:
     """The first domain with the least room that is enough; the first of all if none is. Only those liked best count."""
     best, least = domains[0], MAX_COUNT
-    liked = best.affinity
+    liked, room_of = best.affinity, attrgetter(f"{unit}_led" if leaders > 0 else unit)
     for domain in domains:
         if domain.affinity != liked:
             break
         if domain.leaders < leaders:
             continue
-        room = getattr(domain, f"{unit}_led" if leaders > 0 else unit)
+        room = room_of(domain)
         if needed <= room < least:
             best, least = domain, room
     return best
