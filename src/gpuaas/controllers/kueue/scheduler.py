@@ -34,6 +34,7 @@ _log = logging.getLogger(__name__)
 _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _WRITTEN_TOGETHER = 0.006  # seconds of decisions
+_AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
@@ -111,11 +112,16 @@ class Scheduler:
         timer.add_done_callback(self._timers.discard)
 
     def settle(self) -> None:
-        """Cycles until nothing is left to decide. A few in a row that change nothing are enough for now, not for ever:
-        a head that was passed over may hide the next one, and one that waits for its victims is looked at again."""
+        """Cycles until nothing is left to decide, or others have waited long enough. A few in a row that change nothing
+        are enough for now, not for ever: a head that was passed over may hide the next one, and one that waits for its
+        victims is looked at again."""
         engine = self._mirror.engine
         quiet, changed, since = 0, False, self._clock.monotonic()
+        end = since + _AT_A_STRETCH
         while engine.unsettled() and quiet < _QUIET_CYCLES:
+            if self._clock.monotonic() > end:
+                self.wake()
+                break
             plan = self._cycle()
             quiet = 0 if plan.changed else quiet + 1
             changed = changed or plan.changed
