@@ -35,6 +35,11 @@ class DeviceRules:
     partitions: bool = True
     """Counters count."""
 
+    @property
+    def in_bytes(self) -> tuple[str, ...]:
+        """Resources that are counted in what counters say."""
+        return tuple(each.resource for each in self.mapped if each.counters)
+
     def resource(self, device_class: str) -> str | None:
         return next((each.resource for each in self.mapped if device_class in each.classes), None)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.pods import units
-from gpuaas.admission.workloads import queueable
+from gpuaas.admission.workloads import UNCOUNTED, queueable
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.engine.amounts import text
 
@@ -77,7 +77,9 @@ def share_of(workload: View, cluster_queue: str, reclaims: bool = True) -> Share
         return None  # it gives its quota back at once, whatever its pods still do
     given = status.get("admission")
     if not is_true(conditions.get("QuotaReserved")) or not given:
-        return Share(cluster_queue, local, pending=True) if queueable(workload) else None
+        requeued = conditions.get("Requeued") or {}
+        told_off = requeued.get("status") == "False" and requeued.get("reason") == UNCOUNTED
+        return Share(cluster_queue, local, pending=True) if queueable(workload) and not told_off else None
     done = status.get("reclaimablePods") if reclaims else None
     taken = {each["name"]: each["count"] for each in done or ()}
     sizes = {each.get("name", "main"): each.get("count", 1) for each in spec.get("podSets") or ()}

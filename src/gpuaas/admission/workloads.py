@@ -22,6 +22,8 @@ from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.values import Millis, PodSet, PodSetAdmission, Workload
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+UNCOUNTED = "Inadmissible"
+"""Why one is not requeued whose claims of devices cannot be counted; nobody else is told so."""
 _BY_CHECK = frozenset({"AdmissionCheck"})
 _Asked = tuple[tuple[PodSet, ...], str]
 """The pod sets, and why no queue can take them as they are."""
@@ -54,6 +56,7 @@ class Reader:
         self._by_creation = by_creation
         self._known: dict[tuple[PodSet, ...], tuple[PodSet, ...]] = {}
         self._read: dict[str, tuple[Any, _Asked]] = {}
+        self._refused: dict[str, str] = {}
 
     @property
     def boosts(self) -> bool:
@@ -75,12 +78,16 @@ class Reader:
             priority=(spec.get("priority") or 0) + (boost_of(obj) if self._counts.boosts else 0),
             ordered_at=_ordered_at(conditions, self._by_creation),
             requeue_at=None if requeue_at is None else millis(requeue_at),
-            parked=_is(conditions, "Requeued", "False"),
+            parked=_is(conditions, "Requeued", "False") and conditions["Requeued"].get("reason") != UNCOUNTED,
             failed_checks=any(c.get("state") in ("Retry", "Rejected") for c in status.get("admissionChecks") or ()),
             problem=problem,
             job_uid=(metadata.get("labels") or {}).get("kueue.x-k8s.io/job-uid", ""),
             replaces=(metadata.get("annotations") or {}).get(REPLACES, ""),
         )
+
+    def refusal(self, obj: Object) -> str:
+        """Why the devices that it claims could not be counted when it was last read: it stands in no line then."""
+        return self._refused.get(obj["metadata"].get("uid", ""), "") if self._refused else ""
 
     def forget(self) -> None:
         """What workloads of today's generation ask for may be something else now."""
@@ -96,14 +103,18 @@ class Reader:
         if limits is None and known is not None and known[0] == stamp:
             return known[1]
         pods = [self._pod(p, limits) for p in sets]
-        charges, uncounted = self._charges(metadata.get("namespace", ""), sets, pods)
+        charges, refused = self._charges(metadata.get("namespace", ""), sets, pods)
+        if refused:
+            self._refused[metadata.get("uid", "")] = refused
+        elif self._refused:
+            self._refused.pop(metadata.get("uid", ""), None)
         pod_sets = tuple(
             pod_set(p, pod, taken.get(p.get("name", "main"), 0), self._rules, self._counts, charge)
             for p, pod, charge in zip(sets, pods, charges or repeat(None, len(pods)), strict=True)
         )
         if len(self._known) > 100_000:
             self._known.clear()
-        asked = self._known.setdefault(pod_sets, pod_sets), uncounted or _problem(pods, limits)
+        asked = self._known.setdefault(pod_sets, pod_sets), refused or _problem(pods, limits)
         outside = limits is not None or charges is not None or any(pod.get("runtimeClassName") for pod in pods)
         if metadata.get("generation") and not outside:
             if len(self._read) > 100_000:

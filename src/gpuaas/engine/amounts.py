@@ -7,6 +7,7 @@ hot paths; only sums of quotas have to be brought back to it. Parsing quantities
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from gpuaas.base.quantity import from_int, from_milli
@@ -15,7 +16,7 @@ MAX_BOUNDED: Final = 2**63 - 2
 MAX_INT64: Final = 2**63 - 1
 UNLIMITED: Final = 1 << 96
 
-_BYTE_RESOURCES: Final = frozenset({"memory", "ephemeral-storage"})
+_BYTE_RESOURCES: Final = {"memory", "ephemeral-storage"}
 
 
 def quota_sum(a: int, b: int) -> int:
@@ -34,6 +35,11 @@ def quota_rest(a: int, b: int) -> int:
 def bounded(amount: int) -> int:
     """The amount as upstream's int64 holds it; fair shares divide these."""
     return min(MAX_INT64, amount)
+
+
+def written_in_bytes(resources: Iterable[str]) -> None:
+    """Amounts of these are bytes as well, wherever they are written from now on."""
+    _BYTE_RESOURCES.update(resources)
 
 
 def text(resource: str, amount: int) -> str:

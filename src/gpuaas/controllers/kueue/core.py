@@ -33,7 +33,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.kueue.bounds import Bounds
 from gpuaas.controllers.kueue.custom_labels import tell_custom_labels
-from gpuaas.controllers.kueue.devices import DeviceInventory
+from gpuaas.controllers.kueue.devices import DeviceInventory, counted_life
 from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.other_pods import OtherPods
@@ -44,6 +44,7 @@ from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.unadmitted import FinerReasons, Unadmitted
 from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
+from gpuaas.engine.amounts import written_in_bytes
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import Flag, Life, required_checks
 from gpuaas.engine.plan import Plan
@@ -71,9 +72,10 @@ class KueueCore(Controller):
         self._configured = configured or Configured()
         self._configured.subscribe(self._reconfigured)
         self.engine = Engine(self._configured.now.engine)
+        written_in_bytes(self._configured.now.devices.in_bytes)
         of = deps.informers.of
         self._bounds = Bounds(of, of(WORKLOADS), self._read_again)
-        self._devices = DeviceInventory(of, of(WORKLOADS), self._read_again, lambda: self.mirror.reader.forget())
+        self._devices = DeviceInventory(of, of(WORKLOADS), self._count_again, lambda: self.mirror.reader.forget())
         self.mirror = Mirror(self.engine, self._changed, _reader(self._configured.now, self._bounds, self._devices))
         self._followed += (*self._bounds.follow(), *self._devices.follow())
         self.mirror.others = OtherPods(of(PODS), self.engine.places, self.mirror.other_usage, deps.clock)
@@ -137,6 +139,7 @@ class KueueCore(Controller):
         if before.engine != now.engine:
             self.engine.configure(now.engine)
             self._usage.reconfigured()
+        written_in_bytes(now.devices.in_bytes)
         if _way_of_reading(before) != _way_of_reading(now):
             self.mirror.reader = _reader(now, self._bounds, self._devices)
             self._read_again(self._workloads.all())
@@ -148,6 +151,11 @@ class KueueCore(Controller):
     def _read_again(self, workloads: Iterable[Object]) -> None:
         for obj in workloads:
             self.mirror.workload(obj, obj)
+
+    def _count_again(self, workloads: Iterable[Object]) -> None:
+        for obj in workloads:
+            self.mirror.workload(obj, obj)
+            self.queue.add(_key(obj))
 
     async def run(self) -> None:
         for informer in self._followed:
@@ -184,6 +192,10 @@ class KueueCore(Controller):
 
     async def _step(self, obj: Object) -> Requeue | None:
         life, now = life_of(obj), self.clock.now()
+        counted = counted_life(obj, life, self.mirror.reader, self._configured.now.reasons, round(now * 1000))
+        if counted != life:
+            await write_status(self.client, WORKLOADS, obj, status_with(obj, counted))
+            return None
         around = self._surroundings(obj, life)
         step = next_step(life, around, self._configured.now.ready, round(now * 1000))
         reasons = self._configured.now.reasons

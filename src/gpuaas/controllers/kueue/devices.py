@@ -4,12 +4,21 @@ Workloads that wait are read again when something they ask for changes; what hol
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
+from gpuaas.admission.configuration import ReasonRules
+from gpuaas.admission.device_claims import CLAIMED
 from gpuaas.admission.device_inventory import backing_classes, resource_of
+from gpuaas.admission.unadmitted import MISCONFIGURED
+from gpuaas.admission.workloads import UNCOUNTED, Reader, queueable
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, DEVICE_SLICES
+from gpuaas.engine.lifecycle import Flag, Life
+from gpuaas.engine.values import Millis
 from gpuaas.runtime.informer import Informer
+
+_BLAMED: Final = frozenset({UNCOUNTED, MISCONFIGURED})
 
 
 class DeviceInventory:
@@ -66,6 +75,29 @@ class DeviceInventory:
     def _slice_changed(self, old: Object | None, new: Object | None) -> None:
         if (old or {}).get("spec") != (new or {}).get("spec"):
             self._read_again(each for each in self._workloads.all() if _claims(each))
+
+
+def counted_life(obj: Object, life: Life, reader: Reader, reasons: ReasonRules, now: Millis) -> Life:
+    """Where a workload stands by whether the devices that it claims can be counted: it is told if not, and no longer
+    once they can be."""
+    refused = reader.refusal(obj)
+    if not refused or not queueable(obj):
+        if life.requeued is None or life.requeued.status or life.requeued.reason != UNCOUNTED:
+            return life
+        blamed = life.reserved is not None and not life.reserved.status and life.reserved.reason in _BLAMED
+        return replace(life, requeued=None, reserved=None if blamed else life.reserved)
+    reason = MISCONFIGURED if reasons.granular else UNCOUNTED
+    said = "DRA resource claims not supported" if refused == CLAIMED else refused
+    return replace(
+        life,
+        reserved=_flag(life.reserved, reason, refused, now),
+        requeued=_flag(life.requeued, UNCOUNTED, said, now),
+    )
+
+
+def _flag(found: Flag | None, reason: str, message: str, now: Millis) -> Flag:
+    since = found.since if found is not None and not found.status else now
+    return Flag(False, reason, message[:32_768], since)
 
 
 def _pods(workload: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -112,11 +112,12 @@ class Mirror:
         assert obj is not None
         key = f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
         if new is None or not _counts(new):
-            self._assumed.discard(key)
-            if self._workloads.pop(key, None) is not None or key in self.engine.items:
-                self._tell(Finished(key))
+            self._forget(key)
             return
         value = self.reader.workload(new)
+        if self.reader.refusal(new) and not holds_quota(new):
+            self._forget(key)
+            return
         before, self._workloads[key] = self._workloads.get(key), value
         item = self.engine.items.get(key)
         conditions = conditions_of(new)
@@ -128,6 +129,12 @@ class Mirror:
             self._tell(Released(key, value))
         elif before != value or item is None:
             self._tell(value)
+
+    def _forget(self, key: str) -> None:
+        """It neither waits nor holds anything."""
+        self._assumed.discard(key)
+        if self._workloads.pop(key, None) is not None or key in self.engine.items:
+            self._tell(Finished(key))
 
     def _reserved(self, key: str, obj: Object, news: bool, conditions: Any) -> None:
         self._assumed.discard(key)

@@ -18,7 +18,7 @@ Object = dict[str, Any]
 RULES = DeviceRules(
     (
         DeviceMapping("gpus", ("gpu.example.com",)),
-        DeviceMapping("memory", ("mig.example.com",), (Counter("gpu.example.com", "memory", "true"),)),
+        DeviceMapping("gpu-memory", ("mig.example.com",), (Counter("gpu.example.com", "memory", "true"),)),
     )
 )
 
@@ -30,8 +30,8 @@ async def house(rules: DeviceRules = RULES) -> AsyncIterator[Stage]:
     async with stage(lambda deps: KueueCore(deps, configured), QueueStatuses, cluster=cluster) as world:
         cluster.put(NAMESPACES, namespace("team"))
         cluster.put(RESOURCE_FLAVORS, {"metadata": {"name": "l4"}, "spec": {}})
-        quotas = [{"name": "gpus", "nominalQuota": "4"}, {"name": "memory", "nominalQuota": "64Gi"}]
-        group = {"coveredResources": ["gpus", "memory"], "flavors": [{"name": "l4", "resources": quotas}]}
+        quotas = [{"name": "gpus", "nominalQuota": "4"}, {"name": "gpu-memory", "nominalQuota": "64Gi"}]
+        group = {"coveredResources": ["gpus", "gpu-memory"], "flavors": [{"name": "l4", "resources": quotas}]}
         cluster.put(
             CLUSTER_QUEUES,
             {"metadata": {"name": "research"}, "spec": {"resourceGroups": [group], "namespaceSelector": {}}},
@@ -66,9 +66,14 @@ def usage(world: Stage, name: str) -> Object | None:
     return given["podSetAssignments"][0]["resourceUsage"] if given else None
 
 
-def waits_for(world: Stage, name: str) -> str:
-    conditions = (world.cluster.read(WORKLOADS, name, "team").get("status") or {}).get("conditions") or ()
-    return next((str(each["message"]) for each in conditions if each["type"] == "QuotaReserved"), "")
+def conditions(world: Stage, name: str) -> dict[str, str]:
+    found = (world.cluster.read(WORKLOADS, name, "team").get("status") or {}).get("conditions") or ()
+    return {each["type"]: each["reason"] for each in found}
+
+
+def waits_for(world: Stage, name: str, kind: str = "QuotaReserved") -> str:
+    found = (world.cluster.read(WORKLOADS, name, "team").get("status") or {}).get("conditions") or ()
+    return next((str(each["message"]) for each in found if each["type"] == kind), "")
 
 
 @scenario
@@ -80,6 +85,29 @@ async def test_a_workload_waits_for_its_claim_template_and_takes_what_it_asks_fo
         world.cluster.put(CLAIM_TEMPLATES, template("one"))
         await world.settle()
         assert usage(world, "job") == {"gpus": "2"}
+        assert conditions(world, "job") == {"QuotaReserved": "QuotaReserved", "Admitted": "Admitted"}
+
+
+@scenario
+async def test_who_cannot_be_counted_stands_in_no_line() -> None:
+    async with house() as world:
+        world.cluster.put(WORKLOADS, workload("job", template="none"))
+        own = workload("own", template="mine")
+        pod = own["spec"]["podSets"][0]["template"]["spec"]
+        pod["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "mine"}]
+        world.cluster.put(WORKLOADS, own)
+        await world.settle()
+        for name in ("job", "own"):
+            assert conditions(world, name) == {"QuotaReserved": "Inadmissible", "Requeued": "Inadmissible"}
+        told = waits_for(world, "own"), waits_for(world, "own", "Requeued")
+        assert told == (
+            "KueueDRAIntegration feature does not support use of resource claims",
+            "DRA resource claims not supported",
+        )
+        assert world.cluster.read(CLUSTER_QUEUES, "research")["status"].get("pendingWorkloads", 0) == 0
+        world.cluster.put(CLAIM_TEMPLATES, template("none", "other.example.com"))
+        await world.settle()
+        assert "DeviceClass other.example.com is not mapped" in waits_for(world, "job", "Requeued")
 
 
 @scenario
@@ -124,7 +152,7 @@ async def test_devices_that_appear_are_what_counters_are_read_from() -> None:
         spec = {"driver": "gpu.example.com", "pool": pool, "devices": [part]}
         world.cluster.put(DEVICE_SLICES, {"metadata": {"name": "slice"}, "spec": spec})
         await world.settle()
-        assert usage(world, "job") == {"memory": "20Gi"}
+        assert usage(world, "job") == {"gpu-memory": "20Gi"}
 
 
 @scenario
