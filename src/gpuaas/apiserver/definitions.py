@@ -1,7 +1,7 @@
 """CustomResourceDefinitions at work: what is defined is served at once, what is deleted is emptied first.
 
 Follows the definitions in the store. Each new or changed one becomes a resource of the catalogue, gets its status
-(names accepted, established, stored versions), and its watchers are asked to come again when its shape changed. The
+(module `definition_status`), and its watchers are asked to come again when its shape changed. The
 kinds we ship are in the catalogue from the start, before their definitions are written; who asks for definitions waits
 until all are. One of ours that a user has not changed is renewed when a newer version of us brings another; one that a
 user has changed is the user's from then on.
@@ -22,6 +22,7 @@ from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.custom import bundled_resource, custom_resource
+from gpuaas.apiserver.definition_status import Taken, accepted_names, is_established, status_of, taken_by
 from gpuaas.apiserver.delete import CRD_CLEANUP, CRD_PREFIX
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
@@ -102,6 +103,8 @@ class Definitions:
         self._client = client
         self._bundled = {each.name: each for each in bundled}
         self._digests: dict[str, str] = {}  # of the definitions now in the catalogue
+        self._names: dict[str, tuple[str, Taken]] = {}  # of users' definitions: their group and what they go by
+        self._waiting: set[str] = set()  # definitions that want a name another one has
         self._tasks: set[asyncio.Task[None]] = set()
         self._reports: set[asyncio.Task[None]] = set()  # those of them that write a status
 
@@ -112,9 +115,15 @@ class Definitions:
         shared = SharedSchemas(self._cluster.schemas)
         for ours in self._bundled.values():
             self._cluster.catalogue.add(bundled_resource(ours, shared))
-        for entry in store.list(CRD_PREFIX):
-            if not _is_ours(entry) or entry.key.rpartition("/")[2] not in self._bundled:
-                self._serve(entry.obj)
+        theirs = [
+            entry.obj
+            for entry in store.list(CRD_PREFIX)
+            if not _is_ours(entry) or entry.key.rpartition("/")[2] not in self._bundled
+        ]
+        for definition in theirs:
+            self._claim(definition, (definition.get("status") or {}).get("acceptedNames") or {})
+        for definition in theirs:
+            self._take_up(definition)
         self._watch = store.watch(CRD_PREFIX, store.revision, on_events=self._changed)
         self._watch.resume()
 
@@ -179,10 +188,12 @@ class Definitions:
             obj = event.entry.obj
             if event.type == "DELETED":
                 self._withdraw(obj)
+                self._waiting.discard(obj["metadata"]["name"])
+                self._claim(obj, {})
             else:
                 if event.previous is not None:
                     self._notice(event.previous)
-                self._serve(obj)
+                self._take_up(obj)
                 self._follow_up(obj)
 
     def _notice(self, entry: Entry) -> None:
@@ -190,6 +201,40 @@ class Definitions:
         name = entry.key.rpartition("/")[2]
         if name in self._bundled and name not in self._digests:
             self._digests[name] = _digest(entry.obj["spec"])
+
+    def _take_up(self, definition: Mapping[str, Any]) -> None:
+        """Serves it under the names that hold, once they all do."""
+        names, conflict, _ = accepted_names(definition, self._taken(definition))
+        self._claim(definition, names)
+        if not conflict:
+            self._waiting.discard(definition["metadata"]["name"])
+            self._serve(definition)
+            return
+        self._waiting.add(definition["metadata"]["name"])
+        if is_established(definition):
+            self._serve({**definition, "spec": {**definition["spec"], "names": names}})
+
+    def _taken(self, definition: Mapping[str, Any]) -> Taken:
+        """By others of the group. What we ship stands in nobody's way: who brings a kind of that name means it."""
+        if _marked_ours(definition):
+            return Taken()
+        group, name = definition["spec"]["group"], definition["metadata"]["name"]
+        others = [taken for other, (of, taken) in self._names.items() if of == group and other != name]
+        return Taken(*(frozenset().union(*parts) for parts in zip(*others, strict=True))) if others else Taken()
+
+    def _claim(self, definition: Mapping[str, Any], names: Mapping[str, Any]) -> None:
+        """Notes who has which name; those who wait for one that is free by now get it."""
+        name, group = definition["metadata"]["name"], definition["spec"]["group"]
+        before, now = self._names.pop(name, ("", Taken()))[1], taken_by(names) if names else Taken()
+        if names and not _marked_ours(definition):
+            self._names[name] = group, now
+        if not (before.resources - now.resources or before.kinds - now.kinds):
+            return
+        for other in self._waiting - {name}:
+            entry = self._cluster.store.latest(f"{CRD_PREFIX}/{other}")
+            if entry is not None and entry.obj["spec"]["group"] == group:
+                self._take_up(entry.obj)
+                self._follow_up(entry.obj)
 
     def _serve(self, definition: Mapping[str, Any]) -> None:
         spec = definition["spec"]
@@ -229,7 +274,7 @@ class Definitions:
             if CRD_CLEANUP in (definition["metadata"].get("finalizers") or ()):
                 self._spawn(self._empty(definition))
             return
-        status = _status(definition, rfc3339(self._cluster.clock.now()))
+        status = status_of(definition, self._taken(definition), rfc3339(self._cluster.clock.now()))
         if status != definition.get("status"):
             report = self._spawn(self._report(definition, status))
             self._reports.add(report)
@@ -244,7 +289,9 @@ class Definitions:
     async def _report(self, definition: Mapping[str, Any], status: Object) -> None:
         name = definition["metadata"]["name"]
         try:
-            await self._client.patch(DEFINITIONS, name, {"status": status}, subresource="status")
+            await self._client.patch(
+                DEFINITIONS, name, {"status": status}, subresource="status", field_manager="kube-apiserver"
+            )
         except ApiError:
             return  # gone or changed meanwhile: the next event brings us here again
 
@@ -285,6 +332,11 @@ def _is_ours(entry: Entry) -> bool:
     return _MARK in entry.raw and _CHANGED_MARK not in entry.raw
 
 
+def _marked_ours(definition: Mapping[str, Any]) -> bool:
+    mark: str = (definition["metadata"].get("annotations") or {}).get(BUNDLED, _CHANGED)
+    return mark != _CHANGED
+
+
 @cache
 def _stamp() -> str:
     """Of the code that makes the definitions: another version of it, or a changed file, gives another."""
@@ -304,25 +356,3 @@ def _stamped(ours: Bundled, stamp: str) -> Object:
 
 def _digest(spec: Mapping[str, Any]) -> str:
     return hashlib.sha256(encode(spec)).hexdigest()[:16]
-
-
-def _status(definition: Mapping[str, Any], now: str) -> Object:
-    spec, old = definition["spec"], definition.get("status") or {}
-    names = {key: value for key, value in spec["names"].items() if value}
-    stored = list(old.get("storedVersions") or ())
-    storage = next((each["name"] for each in spec["versions"] if each.get("storage")), "")
-    if storage and storage not in stored:
-        stored.append(storage)
-    conditions = {each["type"]: each for each in old.get("conditions") or ()}
-    accepted = ("NamesAccepted", "NoConflicts", "no conflicts found")
-    established = ("Established", "InitialNamesAccepted", "the initial names have been accepted")
-    for kind, reason, message in (accepted, established):
-        if conditions.get(kind, {}).get("status") != "True":
-            conditions[kind] = {
-                "type": kind,
-                "status": "True",
-                "lastTransitionTime": now,
-                "reason": reason,
-                "message": message,
-            }
-    return {"conditions": list(conditions.values()), "acceptedNames": names, "storedVersions": stored}

@@ -20,7 +20,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def definition(plural: str, *versions: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    names = {"plural": plural, "singular": plural[:-1], "kind": plural[:-1].capitalize(), "shortNames": [plural[:2]]}
+    names = {"plural": plural, "singular": plural[:-1], "kind": plural[:-1].capitalize(), "shortNames": [plural[:4]]}
     spec = {"group": "example.org", "scope": "Namespaced", "names": names, "versions": list(versions), **spec}
     return {"metadata": {"name": f"{plural}.example.org"}, "spec": spec}
 
@@ -74,10 +74,67 @@ def test_its_status_says_that_it_is_established(api: Api) -> None:
     assert status["acceptedNames"]["kind"] == "Can"
 
 
+def status_of(api: Api, name: str) -> dict[str, Any]:
+    found = api.send("GET", f"{DEFINITIONS}/{name}").body
+    return {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+
+
+def test_a_name_that_another_kind_of_the_group_has_is_waited_for(api: Api) -> None:
+    first, second = definition("lids", version()), definition("caps", version())
+    first["spec"]["names"] |= {"shortNames": ["vt", "v"]}
+    second["spec"]["names"] |= {"shortNames": ["vt", "u", "v"], "kind": "Lid", "listKind": "CapList"}
+    for each in (first, second):
+        assert api.send("POST", DEFINITIONS, each).status == 201
+    settled(api, lambda: status_of(api, "caps.example.org"))
+    found = status_of(api, "caps.example.org")
+    assert [(each["status"], each["reason"], each["message"]) for each in found.values()] == [
+        ("False", "KindConflict", '"Lid" is already in use'),
+        ("False", "NotAccepted", "not all names are accepted"),
+    ]
+    accepted = api.send("GET", f"{DEFINITIONS}/caps.example.org").body["status"]["acceptedNames"]
+    assert accepted == {"plural": "caps", "singular": "cap", "kind": "", "listKind": "CapList"}
+    assert api.send("GET", things("caps")).status == 404
+    api.send("DELETE", f"{DEFINITIONS}/lids.example.org")
+    settled(api, lambda: status_of(api, "caps.example.org")["Established"]["status"] == "True")
+    assert api.send("GET", things("caps")).status == 200
+
+
+def test_a_kind_that_wants_a_name_in_use_goes_on_under_those_it_has(api: Api) -> None:
+    for plural in ("hats", "pins"):
+        assert api.send("POST", DEFINITIONS, definition(plural, version())).status == 201
+    settled(api, lambda: status_of(api, "pins.example.org"))
+    api.send("PATCH", f"{DEFINITIONS}/pins.example.org", {"spec": {"names": {"shortNames": ["hat", "pi"]}}}, MERGE)
+    settled(api, lambda: status_of(api, "pins.example.org")["NamesAccepted"]["status"] == "False")
+    found = status_of(api, "pins.example.org")
+    assert found["NamesAccepted"]["message"] == '"hat" is already in use'
+    assert found["Established"]["status"] == "True"
+    resources = api.send("GET", "/apis/example.org/v1").body["resources"]
+    assert next(each for each in resources if each["name"] == "pins")["shortNames"] == ["pins"]
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "reason", "message"),
+    [
+        ("https://example.org/1", "True", "ApprovedAnnotation", "approved in https://example.org/1"),
+        ("unapproved, a test", "False", "UnapprovedAnnotation", 'not approved: "unapproved, a test"'),
+    ],
+)
+def test_kinds_in_the_groups_of_kubernetes_say_who_approved_them(
+    api: Api, said: str, status: str, reason: str, message: str
+) -> None:
+    group, plural = "example.k8s.io", "approvals" if status == "True" else "refusals"
+    made = definition(plural, version(), group=group)
+    made["metadata"] = {"name": f"{plural}.{group}", "annotations": {"api-approved.kubernetes.io": said}}
+    assert api.send("POST", DEFINITIONS, made).status == 201
+    settled(api, lambda: status_of(api, f"{plural}.{group}"))
+    found = status_of(api, f"{plural}.{group}")["KubernetesAPIApprovalPolicyConformant"]
+    assert (found["status"], found["reason"], found["message"]) == (status, reason, message)
+
+
 def test_discovery_and_openapi_know_it(api: Api) -> None:
     api.send("POST", DEFINITIONS, definition("tins", version(subresources={"status": {}})))
     resources = {each["name"]: each for each in api.send("GET", "/apis/example.org/v1").body["resources"]}
-    assert resources["tins"]["shortNames"] == ["ti"]
+    assert resources["tins"]["shortNames"] == ["tins"]
     assert "tins/status" in resources
     assert (
         "/apis/example.org/v1/namespaces/{namespace}/tins"

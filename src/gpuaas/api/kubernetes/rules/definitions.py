@@ -4,13 +4,14 @@ Where all versions say the same, the real server speaks of `spec.additionalPrint
 (and, for schemas, of `spec.validation.openAPIV3Schema`) instead of the version; `shared_path` knows when.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import each, one_of, unchanged
 from gpuaas.api.metadata import View
-from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required
+from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, quote, required
 from gpuaas.base.names import is_dns1035_label, is_dns1123_subdomain
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -19,6 +20,7 @@ _MIXED_CASE: Final = "may have mixed case, but should otherwise match: "
 _WEBHOOK_ONLY: Final = "should not be set when strategy is not set to Webhook"
 _PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 _APPROVED: Final = "api-approved.kubernetes.io"
+_WITH_HOST: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]+([/?#]\S*)?$")  # a URL that says where it leads
 
 
 class CustomResourceDefinition(Behaviour):
@@ -271,18 +273,31 @@ def _stored(obj: View) -> list[FieldError]:
 
 
 def _approval(obj: View, group: str) -> list[FieldError]:
-    """Groups under k8s.io belong to Kubernetes: whoever defines a kind there says who approved it."""
-    if not f".{group}".endswith(_PROTECTED):
+    state = approval(obj, group)
+    if state is None or state[1] in ("ApprovedAnnotation", "UnapprovedAnnotation"):
         return []
-    value = ((obj.get("metadata") or {}).get("annotations") or {}).get(_APPROVED)
     at = f"metadata.annotations[{_APPROVED}]"
-    if value is None:
-        text = 'protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111'
-        return [required(at, text)]
-    if value.startswith("unapproved") or "://" in value:
-        return []
-    text = (
-        'protected groups must have approval annotation "api-approved.kubernetes.io" with either a URL or a reason'
-        ' starting with "unapproved", see https://github.com/kubernetes/enhancements/pull/1111'
-    )
-    return [invalid(at, value, text)]
+    value = _annotation(obj)
+    return [invalid(at, value, state[2])] if value else [required(at, state[2])]
+
+
+def approval(obj: View, group: str) -> tuple[str, str, str] | None:
+    """Groups under k8s.io belong to Kubernetes: whoever defines a kind there says who approved it. Status, reason and
+    message of the condition that tells whether somebody did; None for all other groups."""
+    if not f".{group}".endswith(_PROTECTED):
+        return None
+    value = _annotation(obj)
+    wanted = f'protected groups must have approval annotation "{_APPROVED}"'
+    where = "see https://github.com/kubernetes/enhancements/pull/1111"
+    if not value:
+        return "False", "MissingAnnotation", f"{wanted}, {where}"
+    if value.startswith("unapproved"):
+        return "False", "UnapprovedAnnotation", f"not approved: {quote(value)}"
+    if _WITH_HOST.match(value):
+        return "True", "ApprovedAnnotation", f"approved in {value}"
+    return "False", "InvalidAnnotation", f'{wanted} with either a URL or a reason starting with "unapproved", {where}'
+
+
+def _annotation(obj: View) -> str:
+    said: str = ((obj.get("metadata") or {}).get("annotations") or {}).get(_APPROVED) or ""
+    return said
