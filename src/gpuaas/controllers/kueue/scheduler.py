@@ -35,6 +35,7 @@ _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _WRITTEN_TOGETHER = 0.006  # seconds of decisions
 _AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
+_LONG = 0.1  # seconds that were too long for others: they get as many
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
@@ -55,6 +56,7 @@ class Scheduler:
         self._clock = clock
         self._recorder = recorder
         self._runs = self._due = False
+        self._not_before = 0.0
         self._alarm: int | None = None  # the earliest end of a back-off that is waited for
         self._writes: set[asyncio.Future[Any]] = set()
         self._admitting: dict[str, asyncio.Future[None]] = {}
@@ -69,10 +71,15 @@ class Scheduler:
         return not self._due and not self._writes and self.words.idle
 
     def wake(self) -> None:
-        """Something changed: look in the loop's next turn, once for all that changes in this one."""
+        """Something changed: look in the loop's next turn, once for all that changes in this one; or when others have
+        had their share of a processor that the last look kept to itself."""
         if self._runs and not self._due:
             self._due = True
-            asyncio.get_running_loop().call_soon(self._look)
+            loop, rest = asyncio.get_running_loop(), self._not_before - self._clock.monotonic()
+            if rest > 0:
+                loop.call_later(rest, self._look)
+            else:
+                loop.call_soon(self._look)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -90,10 +97,15 @@ class Scheduler:
         self._due = False
         if not self._runs:
             return
+        began, settled = self._clock.monotonic(), True
         try:
-            self.settle()
+            settled = self._settle()
         except Exception:  # what comes next may still be decided
             _log.exception("a cycle failed")
+        ended = self._clock.monotonic()
+        self._not_before = 2 * ended - began if ended - began > _LONG else ended
+        if not settled:
+            self.wake()
         deadline = self._mirror.engine.next_wakeup()
         if deadline is not None and (self._alarm is None or deadline < self._alarm):
             self._alarm = deadline
@@ -111,16 +123,16 @@ class Scheduler:
         self._timers.add(timer)
         timer.add_done_callback(self._timers.discard)
 
-    def settle(self) -> None:
-        """Cycles until nothing is left to decide, or others have waited long enough. A few in a row that change nothing
-        are enough for now, not for ever: a head that was passed over may hide the next one, and one that waits for its
-        victims is looked at again."""
+    def _settle(self) -> bool:
+        """Cycles until nothing is left to decide, or others have waited long enough: then it is False. A few in a row
+        that change nothing are enough for now, not for ever: a head that was passed over may hide the next one, and
+        one that waits for its victims is looked at again."""
         engine = self._mirror.engine
         quiet, changed, since = 0, False, self._clock.monotonic()
-        end = since + _AT_A_STRETCH
+        end, settled = since + _AT_A_STRETCH, True
         while engine.unsettled() and quiet < _QUIET_CYCLES:
             if self._clock.monotonic() > end:
-                self.wake()
+                settled = False
                 break
             plan = self._cycle()
             quiet = 0 if plan.changed else quiet + 1
@@ -132,6 +144,7 @@ class Scheduler:
             self._client.hasten()  # the quota is taken, and nobody can use it before this is written
         if quiet == _QUIET_CYCLES:
             asyncio.get_running_loop().call_later(_LOOK_AGAIN, self.wake)
+        return settled
 
     def _cycle(self) -> Plan:
         began = self._clock.monotonic()
