@@ -1,16 +1,16 @@
 """`resources.deviceClassMappings` of Kueue's Configuration, and the feature gates about devices, as `DeviceRules`.
 
-Upstream's limits and words. Capacity of devices that several may share (a gate that is off by default) is not counted:
-such a source is refused, as upstream refuses it without the gate.
+Upstream's limits and words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from gpuaas.admission.configuration_fields import Section
-from gpuaas.admission.device_rules import Counter, DeviceMapping, DeviceRules
+from gpuaas.admission.device_rules import CAPACITY, COUNTER, DeviceMapping, DeviceRules, Source
 from gpuaas.admission.device_selectors import compiled
 from gpuaas.base.fielderrors import child, duplicate, invalid, required, too_many
 from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain, is_qualified_name
@@ -20,6 +20,11 @@ DEVICE_GATES: Final = {
     "KueueDRARejectWorkloadsWhenDRADisabled": "refuses",
     "KueueDRAIntegrationExtendedResource": "extended",
     "KueueDRAIntegrationPartitionableDevices": "partitions",
+    "KueueDRAIntegrationConsumableCapacity": "shares",
+}
+_GATE_OF: Final = {
+    COUNTER: "KueueDRAIntegrationPartitionableDevices",
+    CAPACITY: "KueueDRAIntegrationConsumableCapacity",
 }
 _MOST_MAPPINGS: Final = 16
 _MOST_CLASSES: Final = 8
@@ -29,11 +34,11 @@ _ONE_SOURCE: Final = "exactly one source type must be set per entry"
 
 def read_device_rules(resources: Section | None, gates: Mapping[str, bool]) -> DeviceRules:
     set_gates = {name: gates[gate] for gate, name in DEVICE_GATES.items() if gate in gates}
-    mapped = () if resources is None else _mappings(resources, partitions=set_gates.get("partitions", True))
-    return DeviceRules(mapped, **set_gates)
+    rules = DeviceRules((), **set_gates)
+    return rules if resources is None else replace(rules, mapped=_mappings(resources, rules))
 
 
-def _mappings(resources: Section, *, partitions: bool) -> tuple[DeviceMapping, ...]:
+def _mappings(resources: Section, rules: DeviceRules) -> tuple[DeviceMapping, ...]:
     sections = resources.sections("deviceClassMappings")
     if len(sections) > _MOST_MAPPINGS:
         resources.error(too_many(resources.path("deviceClassMappings"), len(sections), _MOST_MAPPINGS))
@@ -43,8 +48,7 @@ def _mappings(resources: Section, *, partitions: bool) -> tuple[DeviceMapping, .
         _check_name(section, section.path("name"), name)
         if any(each.resource == name for each in made):
             section.error(duplicate(section.path("name"), name))
-        counters = tuple(_counters(section, partitions=partitions))
-        made.append(DeviceMapping(name, tuple(classes), counters))
+        made.append(DeviceMapping(name, tuple(classes), _sources(section, rules)))
         _check_classes(section, made)
         section.done()
     return tuple(made)
@@ -72,31 +76,33 @@ def _check_classes(section: Section, made: list[DeviceMapping]) -> None:
 
 
 def _first_counter(mapping: DeviceMapping) -> str:
-    return mapping.counters[0].name if mapping.counters else ""
+    found = mapping.sources[:1]
+    return found[0].name if found and found[0].kind == COUNTER else ""
 
 
-def _counters(section: Section, *, partitions: bool) -> list[Counter]:
-    made: list[Counter] = []
-    for source in section.sections("sources"):
-        where = source.path("counter").removesuffix(".counter")
-        counter, capacity = source.section("counter"), source.section("capacity")
-        source.done()
-        if counter is None and capacity is None:
-            source.error(required(where, _ONE_SOURCE))
-        elif counter is not None and capacity is not None:
-            source.error(invalid(where, "counter+capacity", _ONE_SOURCE))
-        elif capacity is not None:
-            words = "capacity sources require KueueDRAIntegrationConsumableCapacity to be enabled"
-            source.error(invalid(source.path("capacity"), True, words))
-        elif counter is not None and not partitions:
-            words = "counter sources require KueueDRAIntegrationPartitionableDevices to be enabled"
-            source.error(invalid(source.path("counter"), True, words))
-        elif counter is not None:
-            made.append(_counter(counter))
-    return made
+def _sources(section: Section, rules: DeviceRules) -> tuple[Source, ...]:
+    made: list[Source] = []
+    for each in section.sections("sources"):
+        where = each.path(COUNTER).removesuffix(f".{COUNTER}")
+        found = {kind: each.section(kind) for kind in (COUNTER, CAPACITY)}
+        each.done()
+        given = [(kind, source) for kind, source in found.items() if source is not None]
+        if not given:
+            each.error(required(where, _ONE_SOURCE))
+        elif len(given) > 1:
+            each.error(invalid(where, "counter+capacity", _ONE_SOURCE))
+        elif not (rules.partitions if given[0][0] == COUNTER else rules.shares):
+            kind = given[0][0]
+            each.error(invalid(each.path(kind), True, f"{kind} sources require {_GATE_OF[kind]} to be enabled"))
+        else:
+            made.append(_source(*given[0]))
+    if len({each.kind for each in made}) > 1:
+        words = "cannot mix counter and capacity sources in the same mapping"
+        section.error(invalid(section.path("sources"), len(made), words))
+    return tuple(made)
 
 
-def _counter(section: Section) -> Counter:
+def _source(kind: str, section: Section) -> Source:
     name, driver = section.text("name"), section.text("driver")
     selector = section.section("deviceSelector")
     cel = selector.section("cel") if selector is not None else None
@@ -105,10 +111,22 @@ def _counter(section: Section) -> Counter:
         if read is not None:
             read.done()
     path = section.path("name")
+    problems = is_dns1123_label(name) if kind == COUNTER else is_qualified_name(name)
     if not name:
         section.error(required(path))
-    elif is_dns1123_label(name):
-        section.error(invalid(path, name, ",".join(is_dns1123_label(name))))
+    elif problems:
+        section.error(invalid(path, name, ",".join(problems)))
+    _check_driver(section, driver)
+    path = child(section.path("deviceSelector"), "cel", "expression")
+    found = compiled(expression) if expression else None
+    if not expression:
+        section.error(required(path))
+    elif isinstance(found, str):
+        section.error(invalid(path, expression, f"CEL compilation failed: {found}"))
+    return Source(kind, driver, name, expression)
+
+
+def _check_driver(section: Section, driver: str) -> None:
     path = section.path("driver")
     if not driver:
         section.error(required(path))
@@ -116,13 +134,6 @@ def _counter(section: Section) -> Counter:
         section.error(invalid(path, driver, f"must not exceed {_LONGEST_DRIVER} characters"))
     elif is_dns1123_subdomain(driver):
         section.error(invalid(path, driver, ",".join(is_dns1123_subdomain(driver))))
-    path = child(section.path("deviceSelector"), "cel", "expression")
-    found = compiled(expression) if expression else None
-    if not expression:
-        section.error(required(path))
-    elif isinstance(found, str):
-        section.error(invalid(path, expression, f"CEL compilation failed: {found}"))
-    return Counter(driver, name, expression)
 
 
 def _check_name(section: Section, path: str, name: str) -> None:

@@ -1,9 +1,8 @@
 """Devices that pods claim, as amounts of the resources that queues have quota of.
 
-`Devices` counts what the claim templates of a pod ask for, or what the counters of the devices that would do say (a
-slice of a card takes of its memory), and what pods ask for by the name a class is requested with. A request that cannot
-be counted is refused in upstream's words. Which resource stands for which classes is module device_rules' matter, what a
-selector matches is device_selectors'.
+`Devices` counts what the claim templates of a pod ask for, and what pods ask for by the name a class is requested with.
+A request that cannot be counted is refused in upstream's words. Which resource stands for which classes is module
+device_rules' matter, what a selector matches is device_selectors', what a part of a card takes is device_sources'.
 """
 
 from __future__ import annotations
@@ -12,16 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuaas.admission.device_rules import Counter, DeviceRules
+from gpuaas.admission.device_rules import CAPACITY, COUNTER, DeviceRules, Source
 from gpuaas.admission.device_selectors import SelectorError, compiled, facts, selects
+from gpuaas.admission.device_sources import MOST, Refused, taken_of
 from gpuaas.admission.resources import Amounts, Object, amounts
 from gpuaas.base.fielderrors import FieldError, child, internal, invalid, not_found
-from gpuaas.base.quantity import NANO, ZERO, Quantity, parse_quantity
+from gpuaas.base.quantity import NANO, ZERO, Quantity
 from gpuaas.machinery.schema.cel import Expression
 
 DISABLED = "Workload uses DRA resources but the KueueDRAIntegration feature gate is not enabled"
 CLAIMED = "KueueDRAIntegration feature does not support use of resource claims"
-_MOST = 2**63 - 1
+_BY_SOURCE = {
+    COUNTER: ("counters", "CEL selectors for counter"),
+    CAPACITY: ("capacity sources", "capacity.requests for capacity"),
+}
 
 
 class Inventory(Protocol):
@@ -48,14 +51,6 @@ class Charge:
 
 
 NOTHING = Charge({})
-
-
-class Refused(Exception):
-    """Why a claim cannot be counted."""
-
-    def __init__(self, errors: list[FieldError]) -> None:
-        super().__init__(_aggregate(errors))
-        self.errors = errors
 
 
 class Devices:
@@ -115,14 +110,14 @@ class Devices:
                     raise Refused([problem])
                 exactly = request["exactly"]
                 device_class = exactly.get("deviceClassName", "")
-                counts[device_class] = min(_MOST, counts.get(device_class, 0) + exactly.get("count", 0))
+                counts[device_class] = min(MOST, counts.get(device_class, 0) + exactly.get("count", 0))
             self._check_selectors(path, name, requests)
             for device_class, count in counts.items():
                 resource = self._rules.resource(device_class)
                 if resource is None:
                     words = f"DeviceClass {device_class} is not mapped in DRA configuration for podset {pod_set}"
                     raise Refused([not_found(child(path, "resourceClaimTemplateName"), words)])
-                if not self._rules.counters(device_class):
+                if not self._rules.sources(device_class):
                     total = _sum(total, {resource: Quantity(count * NANO)})
         return total
 
@@ -174,45 +169,30 @@ class Devices:
             for device in each.get("devices") or ():
                 yield device, facts(each.get("driver", ""), device)
 
-    # Counters.
+    # What devices say.
 
     def _counted(self, namespace: str, pod: Object, index: int) -> Amounts:
         total: Amounts = {}
         for path, _, requests in self._templates(namespace, pod, index, ""):
             for at, request in enumerate(requests):
                 exactly = request.get("exactly") or {}
-                for resource, counter in self._rules.counters(exactly.get("deviceClassName", "")):
-                    total = _sum(total, {resource: self._by_counter(counter, exactly, path, at)})
+                for resource, source in self._rules.sources(exactly.get("deviceClassName", "")):
+                    total = _sum(total, {resource: self._by_source(source, exactly, path, at)})
         return total
 
-    def _by_counter(self, counter: Counter, exactly: Object, path: str, at: int) -> Quantity:
-        """The most that any device that would do takes, as often as one is asked for."""
-        where, count = child(path, "devices", "requests", at), exactly.get("count", 0)
+    def _by_source(self, source: Source, exactly: Object, path: str, at: int) -> Quantity:
+        where = child(path, "devices", "requests", at)
+        chosen = {"selectors": [{"cel": {"expression": source.selector}}]}
         wanted = [
-            *_expressions({"selectors": [{"cel": {"expression": counter.selector}}]}, where, "deviceSelector CEL compilation failed"),
+            *_expressions(chosen, where, "deviceSelector CEL compilation failed"),
             *self._of_class(exactly["deviceClassName"], path, at),
             *_expressions(exactly, child(where, "exactly", "selectors")),
-        ]  # fmt: skip
+        ]
         try:
-            found = [device for device, seen in self._devices(counter.driver) if selects(wanted, seen)]
+            found = [device for device, seen in self._devices(source.driver) if selects(wanted, seen)]
         except SelectorError as error:
             raise Refused([internal(where, f"CEL evaluation error in request selector: {error}")]) from None
-        if len(found) < count:
-            words = (
-                f"insufficient matching devices for counter driver: {len(found)} device(s) match but {count} requested"
-            )
-            raise Refused([internal(where, words)])
-        taken = [
-            parse_quantity(str(each["counters"][counter.name].get("value", "0")))
-            for device in found
-            for each in device.get("consumesCounters") or ()
-            if counter.name in (each.get("counters") or {})
-        ]
-        if not taken:
-            words = f'matched devices have no consumesCounters entry for counter "{counter.name}"'
-            raise Refused([internal(where, words)])
-        most = max(0, max(each.value for each in taken))
-        return Quantity(min(_MOST, most * max(1, count)) * NANO)
+        return taken_of(source, found, exactly, where)
 
     # Classes by the name of a resource.
 
@@ -232,10 +212,11 @@ class Devices:
                 device_class = self._backing(name)
                 if device_class is None:
                     continue
-                if self._rules.counters(device_class):
-                    words = f"extended resource {name} resolves to DeviceClass {device_class} with counters configured;"
-                    remedy = " use ResourceClaimTemplates with CEL selectors for counter-based quota"
-                    errors.append(invalid(path, name, words + remedy))
+                sources = self._rules.sources(device_class)
+                if sources:
+                    how, by = _BY_SOURCE[sources[0][1].kind]
+                    words = f"extended resource {name} resolves to DeviceClass {device_class} with {how} configured;"
+                    errors.append(invalid(path, name, f"{words} use ResourceClaimTemplates with {by}-based quota"))
                 elif broken:
                     errors += broken
                 else:
@@ -344,8 +325,3 @@ def _resources_of(pod: Object) -> Iterator[str]:
 
 def _sum(first: Mapping[str, Quantity], second: Mapping[str, Quantity]) -> dict[str, Quantity]:
     return {**first, **{name: first.get(name, ZERO) + amount for name, amount in second.items()}}
-
-
-def _aggregate(errors: list[FieldError]) -> str:
-    words = list(dict.fromkeys(map(str, errors)))
-    return words[0] if len(words) == 1 else f"[{', '.join(words)}]"

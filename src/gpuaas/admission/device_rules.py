@@ -6,12 +6,17 @@ Values; a file becomes them in `configuration_devices`, and `device_claims` coun
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+COUNTER: Final = "counter"
+CAPACITY: Final = "capacity"
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
-    """What a device of this driver takes of a counter is what it takes of the quota."""
+class Source:
+    """What a device of this driver takes of a counter, or gives of a capacity, is what it takes of the quota."""
 
+    kind: str
     driver: str
     name: str
     selector: str
@@ -21,7 +26,7 @@ class Counter:
 class DeviceMapping:
     resource: str
     classes: tuple[str, ...]
-    counters: tuple[Counter, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +39,26 @@ class DeviceRules:
     """Classes that are asked for by the name of a resource count as well."""
     partitions: bool = True
     """Counters count."""
+    shares: bool = False
+    """Capacities do."""
 
     @property
     def in_bytes(self) -> tuple[str, ...]:
-        """Resources that are counted in what counters say."""
-        return tuple(each.resource for each in self.mapped if each.counters)
+        """Resources that are counted in what devices say."""
+        return tuple(each.resource for each in self.mapped if each.sources)
 
     def resource(self, device_class: str) -> str | None:
         return next((each.resource for each in self.mapped if device_class in each.classes), None)
 
-    def counters(self, device_class: str) -> list[tuple[str, Counter]]:
-        mapped = (each for each in self.mapped if self.partitions and device_class in each.classes)
-        return [(each.resource, counter) for each in mapped for counter in each.counters]
+    def sources(self, device_class: str) -> list[tuple[str, Source]]:
+        """What devices of a class are counted by, each with its resource; nothing: one by one. All capacities are of the
+        resource that stands for the class."""
+        found = [
+            (each.resource, source) for each in self.mapped if device_class in each.classes for source in each.sources
+        ]
+        first = self.resource(device_class) or ""
+        return [
+            (resource if source.kind == COUNTER else first, source)
+            for resource, source in found
+            if (self.partitions if source.kind == COUNTER else self.shares)
+        ]

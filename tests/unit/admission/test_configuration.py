@@ -11,7 +11,7 @@ from gpuaas.admission.configuration import Configuration, Configured, MetricsCon
 from gpuaas.admission.configuration_fields import parse_duration
 from gpuaas.admission.configuration_file import ConfigurationError, configuration_of, read_configuration
 from gpuaas.admission.configuration_operator import follow, from_kueue_object
-from gpuaas.admission.device_rules import Counter, DeviceMapping, DeviceRules
+from gpuaas.admission.device_rules import DeviceMapping, DeviceRules, Source
 from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.admission.integrations.registry import FRAMEWORKS, kinds_of
 from gpuaas.admission.metric_labels import CustomLabel, CustomLabels
@@ -76,7 +76,9 @@ KNOBS: list[tuple[str, dict[str, Any], Any, Any]] = [
         DeviceRules(
             (
                 DeviceMapping("gpus", ("gpu.example.com",)),
-                DeviceMapping("gpu.memory", ("mig.example.com",), (Counter("gpu.example.com", "memory", "true"),)),
+                DeviceMapping(
+                    "gpu.memory", ("mig.example.com",), (Source("counter", "gpu.example.com", "memory", "true"),)
+                ),
             )
         ),
     ),

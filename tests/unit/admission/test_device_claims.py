@@ -8,7 +8,7 @@ import pytest
 
 from gpuaas.admission.device_claims import Charge, Devices
 from gpuaas.admission.device_inventory import Listed, backing_classes
-from gpuaas.admission.device_rules import Counter, DeviceMapping, DeviceRules
+from gpuaas.admission.device_rules import DeviceMapping, DeviceRules, Source
 from gpuaas.admission.device_selectors import SelectorError, compiled, facts, selects
 from gpuaas.admission.workloads import Reader
 from gpuaas.machinery.schema.cel import Expression
@@ -20,7 +20,7 @@ MAPPED = DeviceRules(
 MEMORY = DeviceRules(
     (
         DeviceMapping("gpus", ("gpu.example.com",)),
-        DeviceMapping("gpu.memory", ("mig.example.com",), (Counter("gpu.example.com", "memory", "true"),)),
+        DeviceMapping("gpu.memory", ("mig.example.com",), (Source("counter", "gpu.example.com", "memory", "true"),)),
     )
 )
 HERE = "spec.podSets[0].template.spec.resourceClaims[0]"
@@ -180,6 +180,55 @@ def test_a_class_with_counters_cannot_be_asked_for_by_name() -> None:
         'spec.podSets[0].template.spec.containers[0]: Invalid value: "example.com/mig": extended resource example.com/mig '
         "resolves to DeviceClass mig.example.com with counters configured; use ResourceClaimTemplates with CEL selectors "
         "for counter-based quota"
+    )
+
+
+SHARED = DeviceRules(
+    (DeviceMapping("gpu.memory", ("mig.example.com",), (Source("capacity", "gpu.example.com", "memory", "true"),)),),
+    shares=True,
+)
+
+
+def shared(memory: str = "80Gi", **policy: Any) -> Object:
+    offer = {"value": memory, **({"requestPolicy": policy} if policy else {})}
+    return {"name": f"d{memory.lower()}", "allowMultipleAllocations": True, "capacity": {"memory": offer}}
+
+
+STEPS = {"min": "4Gi", "step": "4Gi", "max": "32Gi"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "devices", "gigabytes"),
+    [
+        pytest.param("10Gi", [shared()], 10, id="as asked for"),
+        pytest.param(None, [shared("40Gi"), shared("80Gi")], 80, id="all of it where nothing is asked, of the largest"),
+        pytest.param(None, [shared(default="8Gi"), shared(default="16Gi")], 16, id="or what devices give unasked"),
+        pytest.param("10Gi", [shared(validValues=["8Gi", "16Gi", "32Gi"])], 16, id="the next value there is"),
+        pytest.param("10Gi", [shared(validRange=STEPS)], 12, id="the next step"),
+        pytest.param("1Gi", [shared(validRange=STEPS)], 4, id="at least the least"),
+        pytest.param("20Gi", [shared(validValues=["8Gi"]), shared(validValues=["32Gi"])], 32, id="of those that give so much"),
+    ],
+)  # fmt: skip
+def test_what_is_taken_of_a_capacity(asked: str | None, devices: list[Object], gigabytes: int) -> None:
+    more = {"capacity": {"requests": {"memory": asked}}} if asked else {}
+    one, two = template("one", asks("mig.example.com", 1, **more)), template("two", asks("mig.example.com", 2, **more))
+    slices = (devices_of(*devices, shared("1Gi", validValues=["1Gi"])),)
+    assert read(pod("one"), one, rules=SHARED, slices=slices) == ({"gpu.memory": gigabytes * 2**30}, "")
+    assert read(pod("two"), two, rules=SHARED, slices=slices) == ({"gpu.memory": 2 * gigabytes * 2**30}, "")
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [
+        (shared(validValues=["8Gi"]), "Invalid value: null: capacity request cannot be satisfied by any matched device's RequestPolicy for dimension \"memory\""),
+        (shared(validRange={"max": "8Gi"}), "Invalid value: null: capacity request cannot be satisfied by any matched device's RequestPolicy for dimension \"memory\""),
+        (card("plain"), 'Internal error: matched devices have no capacity dimension "memory"'),
+    ],
+)  # fmt: skip
+def test_a_capacity_that_nobody_gives(device: Object, words: str) -> None:
+    much = template("much", asks("mig.example.com", 1, capacity={"requests": {"memory": "10Gi"}}))
+    assert (
+        read(pod("much"), much, rules=SHARED, slices=(devices_of(device),))[1] == f"{HERE}.devices.requests[0]: {words}"
     )
 
 

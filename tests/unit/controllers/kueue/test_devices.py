@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.device_rules import Counter, DeviceMapping, DeviceRules
+from gpuaas.admission.device_rules import DeviceMapping, DeviceRules, Source
 from gpuaas.base.clock import VirtualClock
 from gpuaas.client.kueue import CLUSTER_QUEUES, KUEUE, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, DEVICE_SLICES, NAMESPACES
@@ -18,7 +18,7 @@ Object = dict[str, Any]
 RULES = DeviceRules(
     (
         DeviceMapping("gpus", ("gpu.example.com",)),
-        DeviceMapping("gpu-memory", ("mig.example.com",), (Counter("gpu.example.com", "memory", "true"),)),
+        DeviceMapping("gpu-memory", ("mig.example.com",), (Source("counter", "gpu.example.com", "memory", "true"),)),
     )
 )
 
