@@ -33,6 +33,14 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
+class Admitted:
+    """A workload that holds quota may run: whatever it had to wait for is ready."""
+
+    key: str
+    at: Millis
+
+
+@dataclass(frozen=True, slots=True)
 class Evicted:
     """A running workload was told to leave; it keeps its quota until it is `Released`."""
 
@@ -76,4 +84,4 @@ class OtherUsage:
 
 
 Value = Flavor | Cohort | ClusterQueue | LocalQueue | Namespace | Topology | Node | Workload
-Change = Value | Gone | Reserved | Evicted | Released | Finished | PodsReady | OtherUsage
+Change = Value | Gone | Reserved | Admitted | Evicted | Released | Finished | PodsReady | OtherUsage

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from gpuaas.engine.changes import Change, Finished
 from gpuaas.engine.checks import validate
@@ -175,7 +176,7 @@ class Engine(World):
                         requests[resource] = requests.get(resource, 0.0) + total
             ledger.penalize(key, item.key, requests)
             if not queue.spec.checks:
-                ledger.fold(key, item.key, self.running_in(key), self._now)
+                ledger.fold(key, item.key, partial(self.running_in, key), self._now)
 
     def sample_usage(self, now: Millis) -> None:
         """Admission fair sharing: let time pass over what the LocalQueues have used, where a sample is due."""

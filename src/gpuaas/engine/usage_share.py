@@ -7,6 +7,7 @@ floats in natural units (cores, bytes), as upstream computes them. Which queues 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpuaas.engine.values import LocalQueue, LQKey, Millis
@@ -63,20 +64,21 @@ class Ledger:
         if account is not None:
             account.penalties.pop(workload, None)
 
-    def fold(self, key: LQKey, workload: str, running: Amounts, now: Millis) -> None:
+    def fold(self, key: LQKey, workload: str, running: Callable[[], Amounts], now: Millis) -> None:
         """The workload is admitted: its penalty becomes usage, together with what ran since the last sample."""
-        account = self._account(key)
-        penalty = account.penalties.pop(workload, None)
-        if penalty is None:
+        account = self._accounts.get(key)
+        penalty = account.penalties.pop(workload, None) if account is not None else None
+        if account is None or penalty is None:
             return
-        self.sample(key, running, now)
+        self.sample(key, running(), now)
         for resource, amount in penalty.items():
             account.consumed[resource] = account.consumed.get(resource, 0.0) + amount
 
     def sample(self, key: LQKey, running: Amounts, now: Millis) -> None:
         account = self._account(key)
-        share = decay(0 if account.updated is None else now - account.updated, self.config.half_life)
-        account.updated = now
+        updated = now if account.updated is None else max(now, account.updated)
+        share = decay(0 if account.updated is None else updated - account.updated, self.config.half_life)
+        account.updated = updated
         if self.config.half_life == 0:
             account.consumed = {}
             return

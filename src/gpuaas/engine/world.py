@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from gpuaas.engine.changes import Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
+from gpuaas.engine.changes import Admitted, Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
 from gpuaas.engine.constraints import term_holds
 from gpuaas.engine.forest import Forest
 from gpuaas.engine.items import Item, Shapes
@@ -98,6 +98,8 @@ class World:
                 self._finish(key, wakes)
             case Released():
                 self._release(change)
+            case Admitted(key, at):
+                self._admit(key, at)
             case Evicted(key, reason):
                 self._evict(key, reason)
             case PodsReady(key, ready):
@@ -137,6 +139,7 @@ class World:
             return
         else:
             self._unqueue(item)
+            self._leave(item, workload)
             if item.shape is not shape:
                 item.last = None
             item.describe(workload, shape)
@@ -214,7 +217,7 @@ class World:
         if item is None:
             return
         if item.reserved:
-            self._forget_running(item)
+            self.not_ready.discard(item.key)  # what it paid stays paid: it queues again
             self._give_back(item)
             if item.queue is not None:
                 self._flush(item.queue)
@@ -225,9 +228,22 @@ class World:
         item.reserved_at = None
         item.last = None
         workload = change.workload or item.workload
+        self._leave(item, workload)
         item.describe(workload, self._shapes.of(workload))
         item.queue = self._queue_for(workload)
         self._enqueue(item)
+
+    def _leave(self, item: Item, workload: Workload) -> None:
+        """Who goes to another LocalQueue leaves nothing to pay behind."""
+        if self.ledger is not None and workload.queue_key != item.workload.queue_key:
+            self.ledger.forgive(item.workload.queue_key, item.key)
+
+    def _admit(self, key: str, at: Millis) -> None:
+        """Admission fair sharing: what it paid when it got quota counts as used from now on."""
+        item = self.items.get(key)
+        if self.ledger is not None and item is not None and item.reserved:
+            queue_key = item.workload.queue_key
+            self.ledger.fold(queue_key, key, lambda: self.running_in(queue_key), at)
 
     def _forget_running(self, item: Item) -> None:
         self.not_ready.discard(item.key)

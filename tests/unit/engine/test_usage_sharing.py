@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from gpuaas.engine.changes import Admitted, Released
 from gpuaas.engine.usage_share import Ledger, UsageConfig, decay
-from gpuaas.engine.values import LocalQueue
+from gpuaas.engine.values import Check, LocalQueue
 
 from .builders import Lab, admitted, queue
 
@@ -101,3 +104,54 @@ def test_a_queue_that_used_nothing_says_so_of_every_resource(shared: Lab) -> Non
     assert shared.engine.ledger is not None
     shared.engine.sample_usage(shared.now + 5 * MINUTE)
     assert shared.engine.ledger.consumed("ns/idle") == {"gpu": 0.0}
+
+
+@pytest.fixture
+def checked() -> Lab:
+    """The same, with a check to wait for."""
+    lab = Lab(usage_sharing=CONFIG)
+    lab.tell(queue("cq", 10, usage_based=True, checks=(Check("ready"),)))
+    lab.tell(LocalQueue("ns", "busy", "cq"), LocalQueue("ns", "idle", "cq"))
+    return lab
+
+
+def penalties(lab: Lab, key: str) -> dict[str, dict[str, float]]:
+    assert lab.engine.ledger is not None
+    found = lab.engine.ledger.memento().get(key)
+    return {} if found is None else found.penalties
+
+
+def test_what_was_paid_becomes_use_once_the_checks_are_ready(checked: Lab) -> None:
+    checked.submit("w", "busy", 4)
+    checked.cycle()
+    paid = checked.engine.local_usage("ns/busy")
+    assert penalties(checked, "ns/busy") == {"ns/w": {"gpu": pytest.approx(paid)}}
+    checked.tell(Admitted("ns/w", checked.now))
+    assert penalties(checked, "ns/busy") == {}
+    assert checked.engine.local_usage("ns/busy") == pytest.approx(paid)
+    checked.tell(Admitted("ns/w", checked.now + 5 * MINUTE))
+    assert checked.engine.local_usage("ns/busy") == pytest.approx(paid), "once"
+
+
+def test_who_is_sent_back_before_it_ran_has_paid_and_pays_no_second_time(checked: Lab) -> None:
+    checked.submit("w", "busy", 4)
+    checked.cycle()
+    paid = checked.engine.local_usage("ns/busy")
+    checked.tell(Released("ns/w"))
+    assert checked.engine.local_usage("ns/busy") == pytest.approx(paid)
+    checked.cycle()
+    assert checked.engine.local_usage("ns/busy") == pytest.approx(paid)
+
+
+def test_who_goes_to_another_queue_leaves_nothing_to_pay(checked: Lab) -> None:
+    checked.submit("w", "busy", 4)
+    checked.cycle()
+    checked.tell(Released("ns/w", replace(checked.engine.items["ns/w"].workload, queue="idle")))
+    assert penalties(checked, "ns/busy") == {}
+
+
+def test_a_sample_never_goes_back_in_time() -> None:
+    ledger = Ledger(CONFIG)
+    ledger.load("ns/q", {"cpu": 8.0}, 5 * MINUTE)
+    ledger.sample("ns/q", {"cpu": 4.0}, 4 * MINUTE)
+    assert ledger.consumed("ns/q") == {"cpu": 8.0}

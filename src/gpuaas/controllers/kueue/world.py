@@ -10,9 +10,9 @@ from typing import Any
 
 from gpuaas.admission import quotas
 from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.workloads import Reader, holds_quota, queueable
+from gpuaas.admission.workloads import Reader, holds_quota, millis, queueable
 from gpuaas.controllers.kueue.other_pods import OtherPods
-from gpuaas.engine.changes import Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
+from gpuaas.engine.changes import Admitted, Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.values import StopPolicy, Workload
 
@@ -142,6 +142,8 @@ class Mirror:
         fresh = item is None or not item.reserved
         if fresh or news:
             self._tell(self.reader.reserved(obj))  # with what it holds: pods that are done give theirs back
+        if self.engine.ledger is not None and is_true(conditions.get("Admitted")):
+            self.engine.apply(Admitted(key, millis(conditions["Admitted"]["lastTransitionTime"])))
         evicted = conditions.get("Evicted")
         if item is not None and not fresh and is_true(evicted) and not item.evicted:
             self._tell(Evicted(key, evicted.get("reason", "")))

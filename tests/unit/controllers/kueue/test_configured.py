@@ -11,6 +11,7 @@ from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.admission.resources import ResourceRules
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.client.kueue import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
     FINALIZER,
@@ -50,12 +51,16 @@ async def house(configured: Configured, gpus: int = 4, **spec: Any) -> AsyncIter
 
     kinds = (KueueOperator, KueueCore, QueueStatuses, controller_for(JOB_KINDS[0]))
     async with stage(*map(made, kinds), cluster=cluster) as world:
-        world.cluster.put(NAMESPACES, namespace("team"))
-        world.cluster.put(RESOURCE_FLAVORS, {"metadata": {"name": "l4"}, "spec": {}})
-        queue(world, "research", gpus, **spec)
-        local_queue(world, "main", "research")
+        furnish(world, gpus, **spec)
         await world.settle()
         yield world
+
+
+def furnish(world: Stage, gpus: int, **spec: Any) -> None:
+    world.cluster.put(NAMESPACES, namespace("team"))
+    world.cluster.put(RESOURCE_FLAVORS, {"metadata": {"name": "l4"}, "spec": {}})
+    queue(world, "research", gpus, **spec)
+    local_queue(world, "main", "research")
 
 
 def queue(world: Stage, name: str, gpus: int, **spec: Any) -> None:
@@ -372,6 +377,38 @@ async def test_what_a_queue_consumed_stands_in_its_status_and_outlives_a_restart
             ledger = cores[0].engine.ledger
             assert ledger is not None
             assert ledger.consumed("team/main") == {"nvidia.com/gpu": 3.0}
+
+
+@scenario
+async def test_who_waits_for_a_check_counts_as_used_once_it_may_run() -> None:
+    """Otherwise its queue would pay for it again and again, as long as it runs."""
+    rule = {"admissionChecksStrategy": {"admissionChecks": [{"name": "ready"}]}}
+    scope = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}, **rule}
+    configured = Configured(Configuration(engine=Config(usage_sharing=UsageConfig(half_life=600_000))))
+    active = {"conditions": [{"type": "Active", "status": "True", "reason": "Active", "message": ""}]}
+    check = {"metadata": {"name": "ready"}, "spec": {"controllerName": "example.com/checks"}, "status": active}
+    cores: list[KueueCore] = []
+
+    def core(deps: Deps) -> KueueCore:
+        cores.append(KueueCore(deps, Configured(configured.now)))
+        return cores[0]
+
+    cluster = FakeCluster(VirtualClock(), resources=(*BUILT_IN, *KUEUE))
+    cluster.put(ADMISSION_CHECKS, check)
+    async with stage(core, QueueStatuses, cluster=cluster) as world:
+        furnish(world, 4, **scope)
+        workload(world, "first", 2)
+        await world.settle()
+        assert (condition(world, "first", "QuotaReserved")[0], is_admitted(world, "first")) == ("True", False)
+        ledger = cores[0].engine.ledger
+        assert ledger is not None
+        assert list(ledger.memento()["team/main"].penalties) == ["team/first"]
+        [waits] = world.cluster.read(WORKLOADS, "first", "team")["status"]["admissionChecks"]
+        world.cluster.set_status(WORKLOADS, "first", "team", admissionChecks=[{**waits, "state": "Ready"}])
+        await world.settle()
+        assert is_admitted(world, "first")
+        assert ledger.memento()["team/main"].penalties == {}
+        assert ledger.consumed("team/main")["nvidia.com/gpu"] > 0
 
 
 @scenario
