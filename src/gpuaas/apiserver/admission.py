@@ -188,7 +188,8 @@ class Admission:
         others = [entry.obj.get("spec") or {} for entry in self._cluster.store.list("/services/") if entry.key != own]
         addresses = {address for spec in others for address in spec.get("clusterIPs") or ()}
         ports = {port["nodePort"] for spec in others for port in spec.get("ports") or () if port.get("nodePort")}
-        rules.allocate_cluster_ip(obj, old, addresses)
+        ports |= {spec["healthCheckNodePort"] for spec in others if spec.get("healthCheckNodePort")}
+        rules.allocate_cluster_ip(obj, old, addresses, dry_run=op.dry_run)
         rules.allocate_node_ports(obj, ports)
 
     def _node(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:

@@ -5,7 +5,7 @@ hub in which it is stored. Built-in versions decode as Go would, custom ones by 
 fresh tree, and both convert through the hub. Definitions come and go at run time (module crds).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -39,8 +39,15 @@ class Version(Protocol):
     def read_applied(self, obj: Object) -> Object:
         """The same of what a server-side apply leaves, where nulls of custom kinds have not been dropped."""
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
-        """What the schema itself forbids."""
+    def check(
+        self,
+        obj: Mapping[str, Any],
+        old: Mapping[str, Any] | None,
+        subresource: str = "",
+        *,
+        found: Sequence[FieldError] = (),
+    ) -> list[FieldError]:
+        """What the schema itself forbids. `found`: what is wrong with its metadata, which may keep rules from being asked."""
 
     def empty_status(self) -> Object | None:
         """The status of a new object: a fresh tree, or None where there is none."""
@@ -94,7 +101,14 @@ class BuiltinVersion:
             return b""
         return b"" if decoded.unknown else encode(decoded.obj)
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
+    def check(
+        self,
+        obj: Mapping[str, Any],
+        old: Mapping[str, Any] | None,
+        subresource: str = "",
+        *,
+        found: Sequence[FieldError] = (),
+    ) -> list[FieldError]:
         return []
 
     def empty_status(self) -> Object | None:

@@ -4,7 +4,7 @@ The kinds we ship and a user's own take this same way; ours also bring a behavio
 conversion between versions. Schemas are compiled when first used: most of what is defined is never asked for.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -64,9 +64,16 @@ class CustomVersion:
     def read_applied(self, obj: Object) -> Object:
         return read(self.schema, obj, metadata=self._schemas.named(OBJECT_META), applied=True).obj
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
-        if self._speaks_of_metadata:
-            return self._check(obj, old, subresource)
+    def check(
+        self,
+        obj: Mapping[str, Any],
+        old: Mapping[str, Any] | None,
+        subresource: str = "",
+        *,
+        found: Sequence[FieldError] = (),
+    ) -> list[FieldError]:
+        if found or self._speaks_of_metadata:
+            return self._check(obj, old, subresource, found)
         said = (_content(obj), None if old is None else _content(old), subresource)
         return self._checked.of(said, lambda: self._check(obj, old, subresource))
 
@@ -77,10 +84,16 @@ class CustomVersion:
         rules = self.openapi.get("x-kubernetes-validations") or ()
         return bool(said.keys() - {"type", "description"}) or any("metadata" in str(rule) for rule in rules)
 
-    def _check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
+    def _check(
+        self,
+        obj: Mapping[str, Any],
+        old: Mapping[str, Any] | None,
+        subresource: str = "",
+        found: Sequence[FieldError] = (),
+    ) -> list[FieldError]:
         from gpuaas.machinery.schema.rules import validate_custom  # CEL is loaded with the first custom resource
 
-        errors = validate_custom(self.schema, obj, old)
+        errors = validate_custom(self.schema, obj, old, found=found)
         if subresource == "status" and errors:
             errors = [said_of_status(error) for error in errors]
         return errors + scale_errors(self.kind.scale, obj, subresource) if self.kind.scale is not None else errors

@@ -9,7 +9,7 @@ user has changed is the user's from then on.
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,14 @@ class DefinitionVersion(BuiltinVersion):
 
     __slots__ = ()
 
-    def check(self, obj: Mapping[str, Any], old: Mapping[str, Any] | None, subresource: str = "") -> list[FieldError]:
+    def check(
+        self,
+        obj: Mapping[str, Any],
+        old: Mapping[str, Any] | None,
+        subresource: str = "",
+        *,
+        found: Sequence[FieldError] = (),
+    ) -> list[FieldError]:
         if old is not None and old.get("spec") == obj.get("spec"):
             return []
         if BUNDLED in (obj["metadata"].get("annotations") or {}) and _digest(obj["spec"]) in _ours:

@@ -49,11 +49,8 @@ def wipe(meta: Object) -> None:
 
 def new_metadata(op: Operation, meta: Object) -> None:
     revision = meta.pop("resourceVersion", "")
-    if revision and op.verb == "create":
-        if op.dry_run:  # Kubernetes finds out that it should not be there when it writes, so not when it is only asked
-            meta["resourceVersion"] = revision
-        elif revision != "0":
-            raise BadRequest("resourceVersion should not be set on objects to be created")
+    if revision and op.verb == "create" and (op.dry_run or revision != "0"):
+        meta["resourceVersion"] = revision  # found out when it is written, so not when it is only asked
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _generated(op, str(meta["generateName"]))
     meta["uid"] = op.cluster.ids.uid()

@@ -71,10 +71,13 @@ def create_decoded(op: Operation, obj: Object, *, owned: bool = False) -> Awaita
         _reset_status(op, obj)
     behaviour.prepare_create(obj)
     op.cluster.admission.admit(op, obj, None)
-    errors = metadata_errors(op, obj) + op.resource.judge(op.version).check(obj, None)
+    found = metadata_errors(op, obj)
+    errors = found + op.resource.judge(op.version).check(obj, None, found=found)
     _refuse(op, obj, errors, behaviour.validate(obj))
     op.warnings.extend((*metadata_warnings(op, obj, None), *behaviour.warnings(obj, None)))
     op.name = obj["metadata"]["name"]
+    if obj["metadata"].get("resourceVersion") and not op.dry_run:
+        raise BadRequest("resourceVersion should not be set on objects to be created")
     if op.cluster.store.latest(op.key) is not None:
         raise AlreadyExists(op.resource.group, op.resource.plural, op.name)
     op.cluster.admission.judge(op, obj, None)
@@ -158,7 +161,8 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         op.cluster.admission.admit(op, obj, old)
         rules = behaviour.check_update(obj, old)
     judge = op.resource.judge(op.version)
-    errors = metadata_update_errors(op, obj, old) + judge.check(obj, old, op.subresource)
+    found = metadata_update_errors(op, obj, old)
+    errors = found + judge.check(obj, old, op.subresource, found=found)
     _refuse(op, obj, errors, rules)
     if not op.subresource:
         op.warnings.extend((*metadata_warnings(op, obj, old), *behaviour.warnings(obj, old)))

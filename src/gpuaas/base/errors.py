@@ -8,7 +8,7 @@ inside one field is a `FieldError` (module fielderrors); `Invalid` gathers them.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuaas.base.fielderrors import FieldError
+from gpuaas.base.fielderrors import FieldError, quote
 
 
 class ApiError(Exception):
@@ -71,7 +71,7 @@ class Forbidden(ApiError):
 
     def __init__(self, group: str, resource: str, name: str, why: str) -> None:
         subject = (
-            f'{qualified(group, resource)} "{name}" is forbidden'
+            f"{qualified(group, resource)} {quote(name)} is forbidden"
             if name
             else f"{qualified(group, resource)} is forbidden"
         )
@@ -94,7 +94,9 @@ class NotFound(ApiError):
     code, reason = 404, "NotFound"
 
     def __init__(self, group: str, resource: str, name: str) -> None:
-        super().__init__(f'{qualified(group, resource)} "{name}" not found', details=_details(name, group, resource))
+        super().__init__(
+            f"{qualified(group, resource)} {quote(name)} not found", details=_details(name, group, resource)
+        )
 
 
 class PathNotFound(ApiError):
@@ -126,7 +128,7 @@ class Conflict(ApiError):
 
     def __init__(self, group: str, resource: str, name: str, why: str) -> None:
         super().__init__(
-            f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}',
+            f"Operation cannot be fulfilled on {qualified(group, resource)} {quote(name)}: {why}",
             details=_details(name, group, resource),
         )
 
@@ -136,7 +138,7 @@ class AlreadyExists(ApiError):
 
     def __init__(self, group: str, resource: str, name: str) -> None:
         super().__init__(
-            f'{qualified(group, resource)} "{name}" already exists', details=_details(name, group, resource)
+            f"{qualified(group, resource)} {quote(name)} already exists", details=_details(name, group, resource)
         )
 
 
@@ -179,7 +181,7 @@ class Invalid(ApiError):
         body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         causes = [{"reason": error.reason, "message": error.body, "field": error.path} for error in errors]
         super().__init__(
-            f'{qualified(group, kind)} "{name}" is invalid: {body}',
+            f"{qualified(group, kind)} {quote(name)} is invalid: {body}",
             details=_details(name, group, kind, causes=causes),
         )
         self.errors = tuple(errors)

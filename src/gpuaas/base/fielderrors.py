@@ -53,7 +53,8 @@ def too_long(path: str, limit: int) -> FieldError:
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    return FieldError("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} items")
+    noun = "item" if limit == 1 else "items"
+    return FieldError("FieldValueTooMany", path, f"Too many: {count}: must have at most {limit} {noun}")
 
 
 def not_found(path: str, value: Any) -> FieldError:

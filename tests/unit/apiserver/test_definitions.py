@@ -131,6 +131,28 @@ def test_kinds_in_the_groups_of_kubernetes_say_who_approved_them(
     assert (found["status"], found["reason"], found["message"]) == (status, reason, message)
 
 
+def test_rules_are_not_asked_of_an_object_without_a_name(api: Api) -> None:
+    said = version()
+    said["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [{"rule": "has(self.spec)"}]
+    api.send("POST", DEFINITIONS, definition("nests", said))
+    refused = api.send("POST", things("nests"), {"metadata": {}, "spec": {}})
+    assert [cause["field"] for cause in refused.body["details"]["causes"]] == ["metadata.name", "<nil>"]
+    assert "some validation rules were not checked" in refused.message
+
+
+def test_a_revision_that_should_not_be_there_is_found_after_everything_else(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("eggs", version()))
+    sent = {"metadata": {"name": "a", "resourceVersion": "7"}, "spec": {"size": 11}}
+    assert api.send("POST", things("eggs"), sent).status == 422
+    refused = api.send("POST", things("eggs"), {**sent, "spec": {}})
+    assert (refused.status, refused.message) == (400, "resourceVersion should not be set on objects to be created")
+
+
+def test_a_name_is_quoted_as_go_quotes_it(api: Api) -> None:
+    refused = api.send("POST", DEFINITIONS, {**definition("odds", version()), "metadata": {"name": 'a"b'}})
+    assert refused.message.startswith('CustomResourceDefinition.apiextensions.k8s.io "a\\"b" is invalid: ')
+
+
 def test_discovery_and_openapi_know_it(api: Api) -> None:
     api.send("POST", DEFINITIONS, definition("tins", version(subresources={"status": {}})))
     resources = {each["name"]: each for each in api.send("GET", "/apis/example.org/v1").body["resources"]}

@@ -332,6 +332,15 @@ def test_a_rule_over_a_long_list_is_asked() -> None:
     assert budgeted(["self.l.all(x, x.startsWith('item-') && self.l.size() > 3)"], {"l": ["item-1"] * 10_000}) == []
 
 
+def test_what_is_no_duration_and_no_url_is_told_as_go_tells_it() -> None:
+    assert (
+        "type conversion error from 'string' to 'google.protobuf.Duration'"
+        in budgeted(["duration(self.s) != duration('1h')"], {"s": "apple"})[0]
+    )
+    refused = budgeted(["url(self.s).getHost() == ''"], {"s": "a\b"})[0]
+    assert 'parse "a\\b": net/url: invalid control character in URL' in refused
+
+
 def test_a_long_text_is_seen_at_once_to_be_no_duration() -> None:
     long = "1" * 1_000_000
     assert budgeted(["duration(self.s) != duration('1h')"], {"s": long})[0].startswith('Invalid value: "object": ')

@@ -354,3 +354,11 @@ def test_reading_is_pruning_and_defaulting(spec: dict[str, Any]) -> None:
 def test_an_unchanged_object_is_always_accepted(spec: dict[str, Any]) -> None:
     obj = read(UNEMBEDDED, bar(**spec)).obj
     assert validate(UNEMBEDDED, obj, obj) == []
+
+
+def test_a_number_that_is_whole_is_an_integer_wherever_it_stands() -> None:
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    number = {"type": "number", "default": 2.0}
+    schema = schema_of({"a": number, "b": number, "c": {"type": "array", "items": {"type": "number"}}, "d": anything})
+    found = read(schema, bar(b=1.0, c=[3.0, 0.5], d={"e": [4.0], "f": 1e30})).obj["spec"]
+    assert repr(found) == "{'b': 1, 'c': [3, 0.5], 'd': {'e': [4], 'f': 1e+30}, 'a': 2}"

@@ -13,7 +13,12 @@ from zlib import crc32
 from gpuaas.api.kubernetes.limits import apply_limit_ranges, claim_limit_errors, fill_in_limits, pod_limit_errors
 from gpuaas.api.kubernetes.quota_usage import charge_quotas, quota_usage
 from gpuaas.api.kubernetes.rules.networks import address_of
-from gpuaas.api.kubernetes.rules.services import give_cluster_ip, ports_without_node_port, wants_cluster_ip
+from gpuaas.api.kubernetes.rules.services import (
+    give_cluster_ip,
+    needs_health_check,
+    ports_without_node_port,
+    wants_cluster_ip,
+)
 from gpuaas.base.errors import Forbidden, Invalid
 from gpuaas.base.fielderrors import FieldError, invalid
 
@@ -91,7 +96,7 @@ def use_service_account(pod: Object, account: View, suffix: str) -> None:
         spec["imagePullSecrets"] = [{"name": secret.get("name", "")} for secret in account["imagePullSecrets"]]
 
 
-def allocate_cluster_ip(service: Object, old: View | None, taken: set[str]) -> None:
+def allocate_cluster_ip(service: Object, old: View | None, taken: set[str], *, dry_run: bool = False) -> None:
     """A free address, for a service that needs one and has none; what the old object had was kept before. A new service
     may bring its own, if it is one of ours and nobody has it.
 
@@ -99,7 +104,7 @@ def allocate_cluster_ip(service: Object, old: View | None, taken: set[str]) -> N
     nobody reaches it by an address that was remembered for too long.
     """
     if old is None:
-        _check_brought(service, taken)
+        _check_brought(service, taken, dry_run=dry_run)
     if not wants_cluster_ip(service):
         return
     numbers = range(_FIRST_ADDRESS, SERVICE_NETWORK.num_addresses - 1)
@@ -112,13 +117,15 @@ def allocate_cluster_ip(service: Object, old: View | None, taken: set[str]) -> N
     raise Forbidden("", "services", service["metadata"].get("name", ""), "no cluster IP is free")
 
 
-def _check_brought(service: View, taken: set[str]) -> None:
+def _check_brought(service: View, taken: set[str], *, dry_run: bool) -> None:
     spec = service.get("spec") or {}
     brought, address = spec.get("clusterIP") or "", address_of(spec.get("clusterIP") or "")
     if address is None or address.version != 4 or spec.get("type") == "ExternalName":
         return
     if address not in SERVICE_NETWORK:
         why = "the provided network does not match the current range"
+        if dry_run:  # nobody asks whose range it might be
+            why = f"the provided IP ({brought}) is not in the valid range. The range of valid IPs is {SERVICE_NETWORK}"
     elif brought in taken:
         why = "provided IP is already allocated"
     else:
@@ -129,10 +136,14 @@ def _check_brought(service: View, taken: set[str]) -> None:
 
 
 def allocate_node_ports(service: Object, taken: set[int]) -> None:
-    """A free port of every node for each port that needs one."""
-    free = (port for port in NODE_PORTS if port not in taken)
+    """A free port of every node for each port that needs one, and for who asks whether the service is well here."""
+    spec = service["spec"]
+    own = {spec.get("healthCheckNodePort"), *(port.get("nodePort") for port in spec.get("ports") or ())}
+    free = (port for port in NODE_PORTS if port not in taken and port not in own)
     for port in ports_without_node_port(service):
         port["nodePort"] = next(free)
+    if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = next(free)
 
 
 def taint_new_node(node: Object) -> None:

@@ -9,7 +9,7 @@ Whether the rules of a definition are acceptable is module rulechecks' question.
 """
 
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,12 +26,15 @@ from gpuaas.machinery.schema.validation import blocks_rules, validate
 _LONGEST_MESSAGE: Final = 5 * 1024
 
 
-def validate_custom(schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[FieldError]:
-    """Everything a custom resource must fulfil: its schema, then, unless it is too wrong to ask, its rules."""
+def validate_custom(
+    schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | None = None, *, found: Sequence[FieldError] = ()
+) -> list[FieldError]:
+    """Everything a custom resource must fulfil: its schema, then, unless it is too wrong to ask, its rules. `found` is
+    what is wrong with its metadata."""
     errors = validate(schema, obj, old)
     if rules_of(schema) is None:
         return errors
-    unchecked = blocks_rules(errors) if errors else None
+    unchecked = blocks_rules([*found, *errors]) if errors or found else None
     return [*errors, unchecked] if unchecked else [*errors, *validate_rules(schema, obj, old)]
 
 

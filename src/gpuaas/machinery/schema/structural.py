@@ -32,6 +32,7 @@ class _Mode:
     drops_nulls: bool = True
 
 
+_LONGEST_INTEGER: Final = 1e21  # what is larger, Go writes with an exponent
 _PRUNE: Final = _Mode("prune", prunes=True, defaults=False)
 _DEFAULT: Final = _Mode("default", prunes=False, defaults=True)
 _READ: Final = _Mode("read", prunes=True, defaults=True)
@@ -88,7 +89,7 @@ def _make(schema: Schema, mode: _Mode, *, root: bool) -> Reader:
             return walk_object(value, lost)
         if value.__class__ is list:
             return walk_list(value, lost)
-        return value
+        return value if value.__class__ is not float else whole(value)
 
     return run
 
@@ -111,7 +112,7 @@ def _object_reader(schema: Schema, mode: _Mode, *, root: bool) -> Reader:
             known = fields.get(key) or others
             if known is None:
                 if keeps or (keeps_meta and key in META_FIELDS):
-                    out[key] = copy_json(item)
+                    out[key] = _copy(item)
                 else:
                     lost.append(key)
                 continue
@@ -122,7 +123,7 @@ def _object_reader(schema: Schema, mode: _Mode, *, root: bool) -> Reader:
             elif item.__class__ is dict or item.__class__ is list:
                 out[key] = copy_json(item) if keeps_meta and key == "metadata" else walk(item, lost)
             else:
-                out[key] = item
+                out[key] = item if item.__class__ is not float else whole(item)
         for key, default, walk in defaults:
             if key not in out:
                 out[key] = walk(default, [])
@@ -148,7 +149,7 @@ def _is_anything(place: Schema) -> bool:
 def _list_reader(schema: Schema, mode: _Mode) -> Reader:
     items = schema.items
     if items is None:
-        return _lose_fields if mode.prunes and not schema.preserve_unknown else lambda value, _lost: copy_json(value)
+        return _lose_fields if mode.prunes and not schema.preserve_unknown else lambda value, _lost: _copy(value)
     walk = _reader(items, mode)
     stand_in = items.default if mode.defaults and not items.nullable and items.default is not MISSING else None
 
@@ -156,6 +157,19 @@ def _list_reader(schema: Schema, mode: _Mode) -> Reader:
         return [walk(stand_in if item is None else item, lost) for item in value]
 
     return run
+
+
+def _copy(value: Any) -> Any:
+    if value.__class__ is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    if value.__class__ is list:
+        return [_copy(item) for item in value]
+    return value if value.__class__ is not float else whole(value)
+
+
+def whole(number: float) -> float:
+    """1.0 is written as 1 by Go, whatever its type, and is an integer from then on."""
+    return int(number) if number.is_integer() and abs(number) < _LONGEST_INTEGER else number
 
 
 def _lose_fields(value: Any, lost: list[str]) -> Any:

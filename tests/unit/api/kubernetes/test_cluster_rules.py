@@ -196,3 +196,97 @@ _RECYCLE = "The Recycle reclaim policy is deprecated. Instead, the recommended a
 def test_what_is_accepted_with_a_word(obj: dict[str, Any], warnings: list[str]) -> None:
     assert refused(obj) == []
     assert list(kind_of(obj).behaviour.warnings(made(obj), None)) == warnings
+
+
+def _api_service(name: str, **spec: Any) -> dict[str, Any]:
+    usual = {"group": "a.org", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    return _object("apiregistration.k8s.io/v1", "APIService", metadata={"name": name}, spec={**usual, **spec})
+
+
+@pytest.mark.parametrize(
+    ("sent", "errors"),
+    [
+        (_api_service("v1.a.org"), []),
+        (
+            _api_service("x"),
+            ['metadata.name: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.a.org"'],
+        ),
+        (
+            _api_service("v2.", group="", version="v2"),
+            ["spec.group: Required value: only v1 may have an empty group and it better be legacy kube"],
+        ),
+        (
+            _api_service("v1.a.org", groupPriorityMinimum=0, versionPriority=1001),
+            [
+                "spec.groupPriorityMinimum: Invalid value: 0: must be positive and less than 20000",
+                "spec.versionPriority: Invalid value: 1001: must be positive and less than 1000",
+            ],
+        ),
+        (
+            _api_service("v1.a.org", caBundle="YWI="),
+            ['spec.caBundle: Invalid value: "2 bytes": local APIServices may not have a caBundle'],
+        ),
+        (
+            _api_service("v1.a.org", service={"name": "s", "port": 0}),
+            [
+                "spec.service.namespace: Required value",
+                "spec.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+            ],
+        ),
+        (
+            _api_service(
+                "v1.a.org", service={"name": "s", "namespace": "n"}, insecureSkipTLSVerify=True, caBundle="YQ=="
+            ),
+            ["spec.insecureSkipTLSVerify: Invalid value: true: may not be true if caBundle is present"],
+        ),
+    ],
+)
+def test_a_service_of_the_api_says_what_it_serves_and_where(sent: dict[str, Any], errors: list[str]) -> None:
+    assert refused(sent) == errors
+
+
+def _block(kind: str, text: str = "YQ==") -> str:
+    return f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "warnings"),
+    [
+        (_block("CERTIFICATE"), _block("EC PRIVATE KEY"), []),
+        ("words", "", ["tls: failed to find any PEM data in certificate input"]),
+        (_block("CERTIFICATE", "%"), "", ["tls: failed to find any PEM data in certificate input"]),
+        (
+            _block("A") + _block("B"),
+            "",
+            [
+                'tls: failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks of the'
+                " following types: [A B]"
+            ],
+        ),
+        (
+            _block("PRIVATE KEY"),
+            "",
+            [
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs"
+                " may have been switched"
+            ],
+        ),
+        (_block("CERTIFICATE"), "words", ["tls: failed to find any PEM data in key input"]),
+        (
+            _block("CERTIFICATE"),
+            _block("CERTIFICATE"),
+            ["tls: found a certificate rather than a key in the PEM for the private key"],
+        ),
+        (
+            _block("CERTIFICATE"),
+            _block("A"),
+            [
+                'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks'
+                " of the following types: [A]"
+            ],
+        ),
+    ],
+)
+def test_a_certificate_that_cannot_be_one_is_warned_of(certificate: str, key: str, warnings: list[str]) -> None:
+    obj = made(_secret(type="kubernetes.io/tls", stringData={"tls.crt": certificate, "tls.key": key}))
+    assert kind_of(obj).behaviour.warnings(obj, None) == warnings

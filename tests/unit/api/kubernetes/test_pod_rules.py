@@ -161,6 +161,7 @@ def test_what_is_refused_in_a_pod(spec: dict[str, Any], error: str) -> None:
         ({"ports": [{"containerPort": 80, "protocol": "HTTP"}]}, 'spec.containers[0].ports[0].protocol: Unsupported value: "HTTP": supported values: "SCTP", "TCP", "UDP"'),
         ({"env": [{"name": "a=b"}]}, "spec.containers[0].env[0].name: Invalid value: \"a=b\": a valid environment variable name must consist only of printable ASCII characters other than '='"),
         ({"env": [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}, 'spec.containers[0].env[0].valueFrom: Invalid value: "": may not be specified when `value` is not empty'),
+        ({"env": [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v2", "fieldPath": "metadata.name"}}}]}, 'spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: "metadata.name": error converting fieldPath: unsupported pod version: v2'),
         ({"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.foo"}}}]}, 'spec.containers[0].env[0].valueFrom.fieldRef.fieldPath: Invalid value: "metadata.foo": error converting fieldPath: field label not supported: metadata.foo'),
         ({"volumeMounts": [{"name": "none", "mountPath": "/m"}]}, 'spec.containers[0].volumeMounts[0].name: Not found: "none"'),
         ({"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2"}}}, 'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'),
@@ -292,6 +293,28 @@ def _warnings(sent: dict[str, Any], old: dict[str, Any] | None = None) -> list[s
 def test_what_is_accepted_with_a_warning(sent: dict[str, Any], warnings: list[str]) -> None:
     assert refused(sent) == []
     assert _warnings(sent) == warnings
+
+
+def test_a_profile_in_an_annotation_of_a_template_is_warned_of_unless_a_field_says_the_same() -> None:
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    warned = [f'spec.metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead']
+
+    def told(said: str, **security: Any) -> list[str]:
+        spec = {
+            "containers": [{"name": "c", **security}],
+            "securityContext": {"appArmorProfile": {"type": "Unconfined"}},
+        }
+        return pod_warnings({"metadata": {"annotations": {key: said}}, "spec": spec}, "spec")
+
+    assert told("unconfined") == []
+    assert told("runtime/default") == told("localhost/x") == told("unconfined/x") == warned
+    assert told("localhost/x", securityContext={"appArmorProfile": {"type": "Unconfined"}}) == []
+
+
+def test_the_quality_of_service_a_new_pod_comes_with_is_believed() -> None:
+    obj = {**made(pod()), "status": {"qosClass": "Guaranteed", "phase": "Running"}}
+    kind_of(obj).behaviour.prepare_create(obj)
+    assert obj["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
 
 
 def test_an_unchanged_template_is_not_warned_about_again() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.api.kubernetes.rulebook import changed, complaints, made, refused, service
 
 from gpuaas.api.kubernetes.admission import allocate_cluster_ip, allocate_node_ports
-from gpuaas.base.errors import Forbidden
+from gpuaas.base.errors import Forbidden, Invalid
 
 
 def test_a_service_of_one_line_becomes_a_whole_service() -> None:
@@ -49,6 +49,7 @@ def test_defaults(spec: dict[str, Any], kept: dict[str, Any]) -> None:
         ({"type": "ExternalName"}, "spec.externalName: Required value"),
         ({"clusterIP": "x"}, 'spec.clusterIPs[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'),
         ({"externalIPs": ["127.0.0.1"]}, 'spec.externalIPs[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'),
+        ({"ipFamilyPolicy": "RequireDualStack"}, 'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services'),
         ({"externalTrafficPolicy": "Local"}, 'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services'),
     ],
 )  # fmt: skip
@@ -108,3 +109,25 @@ def test_node_ports_are_given_where_they_lack() -> None:
     obj = made(service(type="NodePort", ports=[{"name": "a", "port": 1, "nodePort": 30005}, {"name": "b", "port": 2}]))
     allocate_node_ports(obj, {30000, 30005})
     assert [port["nodePort"] for port in obj["spec"]["ports"]] == [30005, 30001]
+
+
+def test_who_balances_loads_to_nodes_gets_a_port_to_ask_for_health() -> None:
+    local = service(type="LoadBalancer", externalTrafficPolicy="Local")
+    obj = made(local)
+    allocate_node_ports(obj, {30000})
+    assert (obj["spec"]["ports"][0]["nodePort"], obj["spec"]["healthCheckNodePort"]) == (30001, 30002)
+    asked = {**local, "spec": {**local["spec"], "healthCheckNodePort": 30002}}
+    obj, errors = changed(asked, {"spec": {"healthCheckNodePort": None}})
+    assert (obj["spec"]["healthCheckNodePort"], errors) == (30002, [])
+    obj, errors = changed(asked, {"spec": {"externalTrafficPolicy": "Cluster"}})
+    assert ("healthCheckNodePort" in obj["spec"], errors) == (False, [])
+    said = complaints(asked, {"spec": {"healthCheckNodePort": 30003}})
+    assert said == ["spec.healthCheckNodePort: Forbidden: field is immutable"]
+
+
+def test_a_dry_run_says_which_addresses_are_ours() -> None:
+    foreign = made(service(clusterIP="1.2.3.4"))
+    with pytest.raises(Invalid, match="the provided network does not match the current range"):
+        allocate_cluster_ip(foreign, None, set())
+    with pytest.raises(Invalid, match=r"not in the valid range\. The range of valid IPs is 10\.96\.0\.0/16"):
+        allocate_cluster_ip(foreign, None, set(), dry_run=True)

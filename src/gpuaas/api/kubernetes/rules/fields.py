@@ -57,6 +57,8 @@ def field_reference(field: View, allowed: tuple[str, ...], path: str) -> list[Fi
         if not field.get(key):
             return [required(child(path, key))]
     name, at = field["fieldPath"], child(path, "fieldPath")
+    if field["apiVersion"] != "v1":
+        return [invalid(at, name, f"error converting fieldPath: unsupported pod version: {field['apiVersion']}")]
     subscript = _SUBSCRIPT.fullmatch(name)
     if subscript:
         match subscript[1]:

@@ -41,6 +41,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _CRITICAL: Final = "scheduler.alpha.kubernetes.io/critical-pod"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
+_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _looked_at: Final = Repeats[list[str]]()
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -88,8 +89,25 @@ def _annotation_warnings(annotations: View, spec: View, at: str) -> list[str]:
             key = f"{_SECCOMP_CONTAINER}{container.get('name', '')}"
             if key in annotations and not (container.get("securityContext") or {}).get("seccompProfile"):
                 found.append(key)
+            key = f"{_APPARMOR}{container.get('name', '')}"
+            if key in annotations and at != "metadata.annotations" and _unsaid(annotations[key], container, spec):
+                found.append(key)
+                words[key] = 'deprecated since v1.30; use the "appArmorProfile" field instead'
     seccomp = 'non-functional in v1.27+; use the "seccompProfile" field instead'
     return [f"{keyed(at, key)}: {words.get(key, seccomp)}" for key in found]
+
+
+def _unsaid(profile: str, container: View, pod: View) -> bool:
+    """Whether no field says what the annotation does."""
+    if (container.get("securityContext") or {}).get("appArmorProfile"):
+        return False
+    whole = (pod.get("securityContext") or {}).get("appArmorProfile")
+    kind, _, local = profile.partition("/")
+    if kind == "localhost" and local:
+        said = {"type": "Localhost", "localhostProfile": local}
+    else:
+        said = {"type": {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}.get(profile, "")}
+    return whole is None or whole != said
 
 
 def _spec_warnings(spec: View, at: str) -> list[str]:

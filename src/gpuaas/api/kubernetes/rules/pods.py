@@ -25,6 +25,7 @@ _SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
 
 class Pod(Behaviour):
     graceful = True
+    keep_status_on_create = True  # of which `prepare_create` takes one word
     field_selectors = (
         "spec.nodeName",
         "spec.restartPolicy",
@@ -43,7 +44,8 @@ class Pod(Behaviour):
         default_pod(spec)
 
     def prepare_create(self, obj: Object) -> None:
-        status: Object = {"phase": "Pending", "qosClass": qos_class(obj)}
+        told = (obj.get("status") or {}).get("qosClass")  # taken as said, like everywhere it is asked for
+        status: Object = {"phase": "Pending", "qosClass": told or qos_class(obj)}
         obj["status"] = status
         if obj["spec"].get("schedulingGates"):
             status["conditions"] = [

@@ -73,6 +73,7 @@ class Service(Behaviour):
                 if spec.get(field) == before.get(field):
                     spec.pop(field, None)
         _keep_node_ports(spec, before)
+        _keep_health_check(spec, before)
         if not _is_external(spec) and spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
             spec.pop("externalTrafficPolicy", None)
         if spec["type"] in _WITH_ADDRESS:
@@ -101,18 +102,7 @@ class Service(Behaviour):
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
-        if "ExternalName" in (spec.get("type"), before.get("type")):
-            return []
-        if is_headless(spec) and is_headless(before):
-            return []
-        new, had = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
-        if had and not new:
-            return [invalid("spec.clusterIPs[0]", new, "primary clusterIP can not be unset")]
-        return [
-            invalid(f"spec.clusterIPs[{index}]", new, "may not change once set")
-            for index, address in enumerate(had)
-            if index < len(new) and address != new[index]
-        ]
+        return _kept_addresses(spec, before) + _kept_health_check(spec, before)
 
     def warnings(self, obj: View, old: View | None) -> list[str]:
         spec = obj.get("spec") or {}
@@ -156,6 +146,32 @@ def ports_without_node_port(service: Object) -> list[Object]:
         spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
     )
     return [port for port in spec.get("ports") or () if wanted and not port.get("nodePort")]
+
+
+def _kept_addresses(spec: View, before: View) -> list[FieldError]:
+    if "ExternalName" in (spec.get("type"), before.get("type")):
+        return []
+    if is_headless(spec) and is_headless(before):
+        return []
+    new, had = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
+    if had and not new:
+        return [invalid("spec.clusterIPs[0]", new, "primary clusterIP can not be unset")]
+    return [
+        invalid(f"spec.clusterIPs[{index}]", new, "may not change once set")
+        for index, address in enumerate(had)
+        if index < len(new) and address != new[index]
+    ]
+
+
+def _kept_health_check(spec: View, before: View) -> list[FieldError]:
+    if not (needs_health_check(spec) and needs_health_check(before)):
+        return []
+    same = spec.get("healthCheckNodePort") == before.get("healthCheckNodePort")
+    return [] if same else [forbidden("spec.healthCheckNodePort", "field is immutable")]
+
+
+def needs_health_check(spec: View) -> bool:
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def _default_affinity(spec: Object) -> None:
@@ -210,6 +226,16 @@ def _keep_node_ports(spec: Object, before: View) -> None:
     for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort"):
         if spec.get(field) == before.get(field):
             spec.pop(field, None)
+
+
+def _keep_health_check(spec: Object, before: View) -> None:
+    if not needs_health_check(before):
+        return
+    if not needs_health_check(spec):
+        if spec.get("healthCheckNodePort") == before.get("healthCheckNodePort"):
+            spec.pop("healthCheckNodePort", None)
+    elif not spec.get("healthCheckNodePort") and before.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = before["healthCheckNodePort"]
 
 
 def _is_external(spec: View) -> bool:
@@ -321,8 +347,11 @@ def _not_served(spec: View, families: Sequence[str]) -> list[FieldError]:
     """Addresses here are of one family. Who asks for none of ours may say what they like."""
     if is_headless(spec) and not spec.get("selector"):
         return []
-    absent = [index for index, family in enumerate(families) if family == "IPv6"]
-    return [invalid(f"spec.ipFamilies[{index}]", "IPv6", "not configured on this cluster") for index in absent]
+    policy, absent = spec.get("ipFamilyPolicy"), [index for index, family in enumerate(families) if family == "IPv6"]
+    errors = [invalid(f"spec.ipFamilies[{index}]", "IPv6", "not configured on this cluster") for index in absent]
+    if policy != "RequireDualStack":
+        return errors
+    return [invalid("spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"), *errors]
 
 
 def _address_families(addresses: Sequence[str], families: Sequence[str]) -> list[FieldError]:
@@ -361,7 +390,7 @@ def _traffic(spec: View) -> list[FieldError]:
     elif policy:
         errors.append(invalid(at, policy, "may only be set for externally-accessible services"))
     check = spec.get("healthCheckNodePort", 0)
-    if check and not (spec.get("type") == "LoadBalancer" and policy == "Local"):
+    if check and not needs_health_check(spec):
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         errors.append(invalid("spec.healthCheckNodePort", check, text))
     internal = spec.get("internalTrafficPolicy")

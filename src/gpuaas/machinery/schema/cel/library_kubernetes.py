@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
+from gpuaas.base.fielderrors import quote as in_quotes
 from gpuaas.base.quantity import NANO, Quantity, from_int, parse_quantity
 from gpuaas.machinery.schema.cel.library import add
 from gpuaas.machinery.schema.cel.types import (
@@ -76,13 +77,16 @@ def _quantities() -> None:
 
 
 def _url(text: str) -> SplitResult:
+    refused = f"URL parse error during conversion from string: parse {in_quotes(text)}:"
+    if any(char < " " or char == "\x7f" for char in text):
+        raise CelError(f"{refused} net/url: invalid control character in URL")
     try:
         parts = urlsplit(text)
         parts.port  # noqa: B018  reading it checks it
     except ValueError as problem:
-        raise CelError(f'URL parse error during conversion from string: parse "{text}": {problem}') from None
-    if not (parts.scheme or text.startswith("/")) or any(char <= " " for char in text):
-        raise CelError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
+        raise CelError(f"{refused} {problem}") from None
+    if not (parts.scheme or text.startswith("/")) or " " in text:
+        raise CelError(f"{refused} invalid URI for request")
     return parts
 
 

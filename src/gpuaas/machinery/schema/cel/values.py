@@ -147,7 +147,7 @@ def parse_span(text: str) -> Span:
     """Go's durations: 1h30m, 250ms, -1.5s."""
     found = _SPAN.fullmatch(text)
     if not found:
-        raise CelError(f'time: invalid duration "{text}"')
+        raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
     nanos = 0
     for number, unit in _SPAN_PART.findall(found.group(2)):
         whole, _, fraction = number.partition(".")

@@ -1,0 +1,191 @@
+"""What people's manifests taught: numbers, ports, keys and rules that few of them have, each as the real server takes it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from tests.real.exchanges.subresources import TEMPLATE, deployment, pod
+from tests.real.exchanges.versions import CRDS, crd
+from tests.real.wire import MERGE, YAML, Wire, case
+
+GROUP = "manifests.example.org"
+
+
+def _defined(w: Wire, plural: str, kind: str, schema: dict[str, Any]) -> str:
+    """The path of a custom kind whose spec is of that schema."""
+    made = crd(plural, kind, GROUP)
+    whole = {"type": "object", "properties": {"spec": schema}}
+    made["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": whole}
+    w.prepare("POST", CRDS, made)
+    path = w.path(plural, f"{GROUP}/v1")
+    w.until(lambda: w.prepare("GET", path).status == 200)
+    return path
+
+
+def _custom(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name} if name else {}, "spec": spec}
+
+
+@case
+def numbers_that_are_whole(w: Wire) -> None:
+    number, anything = {"type": "number"}, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    fields = {
+        "share": number,
+        "usual": {"type": "number", "default": 2.0},
+        "many": {"type": "array", "items": number},
+        "count": {"type": "integer"},
+        "either": {"x-kubernetes-int-or-string": True},
+        "more": anything,
+    }
+    rules = [{"rule": "!has(self.share) || self.share < 5.5"}]
+    path = _defined(w, "scales", "Scale", {"type": "object", "properties": fields, "x-kubernetes-validations": rules})
+    w.post(path, _custom("Scale", "a", share=1.0, many=[1.0, 2.5, 1e3], more={"x": 3.0, "y": [4.0, {"z": 0.5}]}))
+    w.get(f"{path}/a")
+    w.apply(f"{path}/a", _custom("Scale", "a", share=3.0, usual=2.0), "ann", force="true")
+    w.patch(f"{path}/a", {"spec": {"share": 4.0, "count": 2.0}}, MERGE)
+    w.post(path, _custom("Scale", "b", share=6.0))
+    w.post(path, _custom("Scale", "c", count=1.5))
+    w.post(path, _custom("Scale", "d", either=2.0))
+    w.post(
+        path, "apiVersion: manifests.example.org/v1\nkind: Scale\nmetadata: {name: e}\nspec: {share: 1.0}", content=YAML
+    )
+    w.prepare("DELETE", f"{CRDS}/scales.{GROUP}")
+
+
+@case
+def rules_that_cannot_be_asked(w: Wire) -> None:
+    text = {"type": "string"}
+    fields = {
+        "url": {**text, "x-kubernetes-validations": [{"rule": "url(self).getScheme() == 'https'", "message": "m"}]},
+        "time": {**text, "x-kubernetes-validations": [{"rule": "duration(self) > duration('1s')", "message": "m"}]},
+        "one": {"type": "object", "maxProperties": 1, "additionalProperties": text},
+        "two": {"type": "object", "maxProperties": 2, "additionalProperties": text},
+    }
+    path = _defined(w, "links", "Link", {"type": "object", "properties": fields})
+    for name, spec in (
+        ("a", {"url": "https://h/x", "time": "2s"}),
+        ("b", {"url": "http:\\\b", "time": "apple"}),
+        ("c", {"url": "no url"}),
+        ("d", {"one": {"a": "1", "b": "2"}}),
+        ("e", {"two": {"a": "1", "b": "2", "c": "3"}}),
+        ("", {"url": "http://h"}),
+        ("F G", {"url": "http://h"}),
+    ):
+        w.post(path, _custom("Link", name, **spec))
+    held = _custom("Link", "h", one={"a": "1", "b": "2"})
+    held["metadata"]["resourceVersion"] = "7"
+    w.post(path, held)
+    w.post(path, held, dryRun="All")
+    w.post(path, {**_custom("Link", "i"), "metadata": {"name": "i", "resourceVersion": "7"}})
+    w.post(path, {**_custom("Link", "a"), "metadata": {"name": "a", "resourceVersion": "7"}})
+    w.prepare("DELETE", f"{CRDS}/links.{GROUP}")
+
+
+@case
+def services_from_outside(w: Wire) -> None:
+    path = w.path("services")
+
+    def service(name: str, **spec: Any) -> dict[str, Any]:
+        whole = {"ports": [{"port": 80}], **spec}
+        return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": whole}
+
+    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    w.post(path, service("a", **local), dryRun="All")
+    w.post(path, service("b", **local))
+    w.put(f"{path}/b", service("b", **local))
+    w.patch(f"{path}/b", {"spec": {"healthCheckNodePort": 32123}}, MERGE)
+    w.patch(f"{path}/b", {"spec": {"externalTrafficPolicy": "Cluster"}}, MERGE)
+    w.patch(f"{path}/b", {"spec": {"externalTrafficPolicy": "Local", "healthCheckNodePort": 32124}}, MERGE)
+    w.patch(f"{path}/b", {"spec": {"type": "ClusterIP"}}, MERGE)
+    w.post(path, service("c", healthCheckNodePort=32125))
+    w.post(path, service("d", clusterIP="1.2.3.4"))
+    w.forget()
+    w.post(path, service("d", clusterIP="1.2.3.4"), dryRun="All")
+    w.post(path, service("e", ipFamilyPolicy="RequireDualStack"))
+    w.post(path, service("e", ipFamilyPolicy="RequireDualStack", ipFamilies=["IPv6"]))
+    w.post(path, service("e", ipFamilyPolicy="PreferDualStack", ipFamilies=["IPv6", "IPv4"]))
+    w.post(path, service("f", ipFamilyPolicy="RequireDualStack", clusterIP="None"))
+    w.post(path, service("g", ipFamilyPolicy="RequireDualStack", clusterIP="None", selector={"a": "b"}))
+
+
+@case
+def secrets_with_keys(w: Wire) -> None:
+    body = b64encode(b"nothing that could be read").decode()
+
+    def block(kind: str, text: str = body) -> str:
+        return f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n"
+
+    pairs = (
+        ("", ""),
+        ("...", "..."),
+        (block("PRIVATE KEY"), block("CERTIFICATE")),
+        (block("A") + block("B"), block("PRIVATE KEY")),
+        (block("CERTIFICATE", "%%"), block("PRIVATE KEY")),
+        (f"words\n{block('RSA PRIVATE KEY')}", ""),
+    )
+    for number, (certificate, key) in enumerate(pairs):
+        made = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": f"s{number}"},
+            "type": "kubernetes.io/tls",
+            "stringData": {"tls.crt": certificate, "tls.key": key},
+        }
+        w.post(w.path("secrets"), made)
+    w.patch(w.path("secrets/s0"), {"metadata": {"labels": {"a": "b"}}}, MERGE)
+
+
+@case
+def services_of_the_api(w: Wire) -> None:
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+
+    def made(name: str, **spec: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": "apiregistration.k8s.io/v1",
+            "kind": "APIService",
+            "metadata": {"name": name} if name else {},
+            "spec": spec,
+        }
+
+    good = {"group": "a.example.org", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10}
+    there = {"namespace": "default", "name": "s"}
+    for name, spec in (
+        ("v1.a.example.org", {}),
+        ("", good),
+        ("a", good),
+        ("A b", good),
+        ("v1.a.example.org", {**good, "service": {}}),
+        ("v1.a.example.org", {**good, "service": {**there, "port": 70000}, "caBundle": "YQ=="}),
+        ("v1.a.example.org", {**good, "service": there, "insecureSkipTLSVerify": True, "caBundle": "YQ=="}),
+        ("v1.a.example.org", {**good, "insecureSkipTLSVerify": True, "caBundle": "YQ=="}),
+        ("v1.a.example.org", {**good, "groupPriorityMinimum": 20001, "versionPriority": -1}),
+        ("V 1.a_b", {**good, "group": "a_b", "version": "V 1"}),
+        ("v1.a.example.org", {**good, "service": there, "insecureSkipTLSVerify": True}),
+    ):
+        w.post(path, made(name, **spec), dryRun="All")
+
+
+@case
+def templates_of_an_older_time(w: Wire) -> None:
+    path = w.path("deployments", "apps/v1")
+    profile = "container.apparmor.security.beta.kubernetes.io/c"
+    told = {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}
+    for name, said, spec in (
+        ("a", "runtime/default", {}),
+        ("b", "unconfined", told),
+        ("c", "localhost/x", {"securityContext": {}}),
+        ("d", "unconfined", {"containers": [{"name": "c", "image": "i", **told}]}),
+    ):
+        template = {
+            "metadata": {"labels": {"app": "x"}, "annotations": {profile: said}},
+            "spec": {**TEMPLATE["spec"], **spec},
+        }
+        w.post(path, deployment(name, template=template), dryRun="All")
+    for version, field in (("v2", "metadata.myPath"), ("v2", "metadata.name"), ("v1", "metadata.name"), ("", "a")):
+        reference = {"fieldRef": {"apiVersion": version, "fieldPath": field}}
+        container = {"name": "c", "image": "i", "env": [{"name": "E", "valueFrom": reference}]}
+        w.post(w.path("pods"), pod("p", containers=[container]), dryRun="All")
+    w.post(w.path("pods"), {**pod("q"), "status": {"qosClass": "Guaranteed"}}, dryRun="All")
+    w.post(w.path("configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 'a"b\\'}})
+    w.get(w.path("configmaps/a%22b"))
