@@ -21,13 +21,12 @@ from gpuaas.base.clock import SystemClock
 
 MAX_BODY: Final = 3 * 1024 * 1024
 MAX_HEADERS: Final = 64 * 1024
-_PIECE: Final = 64 * 1024  # of a long body, and how much may wait in a connection's buffers
+PIECE: Final = 64 * 1024  # of a long body, and how much may wait in a connection's buffers
 SLOW_READER: Final = 64 * 1024 * 1024  # bytes waiting for one stream's client; more and it is cut off
 MAX_CONNECTIONS: Final = 4096  # more are turned away: files and memory are for those who are served
 _MAX_WAITING: Final = 64  # requests sent before their turn; reading stops until some are answered
-_LOOK_EVERY: Final = 5.0
-_REQUEST_LIMIT: Final = 60.0  # seconds from a connection's or request's first byte to its last
-_IDLE_LIMIT: Final = 300.0  # between requests; clients keep connections for 90 s and less
+REQUEST_LIMIT: Final = 60.0  # seconds from a connection's or request's first byte to its last
+IDLE_LIMIT: Final = 300.0  # between requests; clients keep connections for 90 s and less
 
 JSON: Final = b"application/json"
 _wall: Final = SystemClock()  # what is said on the wire is the world's time, whatever time the cluster lives in
@@ -99,15 +98,28 @@ Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 
 class StreamWriter:
-    """The open end of a stream: chunks in, `close` ends it properly."""
+    """The open end of a stream: pieces in, `close` ends it properly."""
 
-    __slots__ = ("_connection", "closed", "on_pause", "on_resume")
+    __slots__ = ("closed", "on_pause", "on_resume")
 
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self.closed = False
         self.on_pause: Callable[[], None] | None = None  # the client reads slower than we write
         self.on_resume: Callable[[], None] | None = None
+
+    def write(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class ChunkedWriter(StreamWriter):
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: "Connection") -> None:
+        super().__init__()
+        self._connection = connection
 
     def write(self, data: bytes) -> None:
         if self.closed or not data:
@@ -151,13 +163,13 @@ class Connection(asyncio.Protocol):
         # Asked once: asking for the running loop is a system call, which at this rate is a tenth of a request.
         self._loop = asyncio.get_running_loop()
         self._waits_since = self._loop.time()
-        self._limit = _REQUEST_LIMIT
+        self._limit = REQUEST_LIMIT
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(high=_PIECE)
+        self.transport.set_write_buffer_limits(high=PIECE)
         if len(self._connections) >= MAX_CONNECTIONS:
             self.transport.abort()
         else:
@@ -202,7 +214,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._request = Request(self.transport)
-        self._waits_since, self._limit = self._loop.time(), _REQUEST_LIMIT
+        self._waits_since, self._limit = self._loop.time(), REQUEST_LIMIT
         self._url = b""
         self._chunks = []
         self._size = self._header_bytes = 0
@@ -249,9 +261,9 @@ class Connection(asyncio.Protocol):
             return
         self._request = None
         self._owes_continue = False
-        self._waits_since, self._limit = self._loop.time(), _IDLE_LIMIT
+        self._waits_since, self._limit = self._loop.time(), IDLE_LIMIT
         request.method = self._parser.get_method().decode("latin-1")
-        request.path, request.query = _split_target(self._url)
+        request.path, request.query = split_target(self._url)
         request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks = []
         keep_alive = self._parser.should_keep_alive()
@@ -287,7 +299,7 @@ class Connection(asyncio.Protocol):
             head = _head(answer, self._keep_alive)
             if self._bodyless:
                 self.transport.write(head)
-            elif len(answer.body) <= _PIECE:
+            elif len(answer.body) <= PIECE:
                 self.transport.write(head + answer.body)
             else:
                 self.transport.write(head)
@@ -300,7 +312,7 @@ class Connection(asyncio.Protocol):
         if self._bodyless:
             self._next()
             return
-        writer = self._stream = StreamWriter(self)
+        writer = self._stream = ChunkedWriter(self)
         self._on_gone = answer.start(writer)
         if writer.closed:  # it had nothing to wait for
             self._drop_stream()
@@ -308,7 +320,7 @@ class Connection(asyncio.Protocol):
     def _send_rest(self) -> None:
         """A long body goes out piece by piece, as the client takes it: what waits in buffers is memory twice over."""
         while self._room and self._rest:
-            piece, self._rest = self._rest[:_PIECE], self._rest[_PIECE:]
+            piece, self._rest = self._rest[:PIECE], self._rest[PIECE:]
             self.transport.write(piece)  # may find out that there is no more room, or that the client has gone
         if self._rest is not None and not self._rest:
             self._rest = None
@@ -392,7 +404,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
 
-def _split_target(url: bytes) -> tuple[str, str]:
+def split_target(url: bytes) -> tuple[str, str]:
     text = url.decode("latin-1")
     path, _, query = text.partition("?")
     if path.startswith(("http://", "https://")):  # the absolute form proxies send
@@ -410,16 +422,20 @@ def _head(response: Response, keep_alive: bool) -> bytes:
             response.content_type,
             b"\r\ncontent-length: %d\r\n" % len(response.body),
         ]
-    lines.append(_date(int(_wall.now())))
+    lines.append(b"date: %b\r\n" % now_on_the_wire())
     lines.extend(b"%b: %b\r\n" % header for header in response.headers)
     lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
     return b"".join(lines)
 
 
+def now_on_the_wire() -> bytes:
+    """When an answer was given, as the standard wants it on all of them."""
+    return _date(int(_wall.now()))
+
+
 @lru_cache(maxsize=1)
 def _date(now: int) -> bytes:
-    """When an answer was given, as the standard wants it on all of them; written once a second."""
-    return strftime("date: %a, %d %b %Y %H:%M:%S GMT\r\n", gmtime(now)).encode()
+    return strftime("%a, %d %b %Y %H:%M:%S GMT", gmtime(now)).encode()
 
 
 def _stream_head(stream: Stream) -> bytes:
@@ -428,48 +444,8 @@ def _stream_head(stream: Stream) -> bytes:
         b"content-type: ",
         stream.content_type,
         b"\r\ntransfer-encoding: chunked\r\n",
-        _date(int(_wall.now())),
+        b"date: %b\r\n" % now_on_the_wire(),
     ]
     lines.extend(b"%b: %b\r\n" % header for header in stream.headers)
     lines.append(b"\r\n")
     return b"".join(lines)
-
-
-class Listener:
-    """An open port and its connections; `stop` ends them within the grace given."""
-
-    def __init__(self, server: asyncio.Server, connections: set[Connection]) -> None:
-        self._server = server
-        self._connections = connections
-        self._looking = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
-
-    @property
-    def port(self) -> int:
-        return int(self._server.sockets[0].getsockname()[1])
-
-    def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        for connection in tuple(self._connections):
-            connection.look(loop.time())
-        self._looking = loop.call_later(_LOOK_EVERY, self._look)
-
-    async def stop(self, grace: float = 1.0) -> None:
-        self._server.close()
-        self._looking.cancel()
-        for connection in tuple(self._connections):
-            connection.shut_down()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace
-        while self._connections and loop.time() < deadline:  # noqa: ASYNC110 - once, at the very end
-            await asyncio.sleep(0.005)
-        for connection in tuple(self._connections):
-            connection.abort()
-
-
-async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
-    connections: set[Connection] = set()
-    slices = Slices()
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(handler, connections, slices), host, port, ssl=tls, backlog=1024, reuse_address=True
-    )
-    return Listener(server, connections)

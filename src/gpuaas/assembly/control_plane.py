@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 
 import gpuaas
 from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.apiserver.http import Listener, listen
+from gpuaas.apiserver.listener import Listener, listen
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster

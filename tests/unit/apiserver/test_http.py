@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from gpuaas.apiserver import http
-from gpuaas.apiserver.http import Answer, Request, Response, Stream, StreamWriter, listen
+from gpuaas.apiserver.http import Answer, Request, Response, Stream, StreamWriter
+from gpuaas.apiserver.listener import listen
 
 
 def echo(request: Request) -> Answer:
@@ -325,7 +326,7 @@ def test_a_wish_to_upgrade_is_answered_once_and_nothing_after_it_is_a_request() 
     ],
 )
 def test_the_path_is_decoded_once(target: bytes, path: str) -> None:
-    assert http._split_target(target)[0] == path
+    assert http.split_target(target)[0] == path
 
 
 class TestStreams:

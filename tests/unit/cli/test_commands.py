@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import ssl
 import stat
 import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from gpuaas.apiserver.frames import PREFACE, SETTINGS, settings
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,23 @@ class TestUp:
             said = json.loads(body)
             assert (said["major"], said["minor"]) == ("1", "36")
             assert "gpuaas" in said["gitVersion"]
+
+    @pytest.mark.parametrize(
+        ("offered", "agreed"), [(["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1"), ([], None)], ids=str
+    )
+    def test_who_offers_http_2_gets_it_and_everybody_else_http_1(
+        self, running: Place, offered: list[str], agreed: str | None
+    ) -> None:
+        trusted = ssl.create_default_context(cafile=str(running.home / "pki" / "ca.crt"))
+        if offered:
+            trusted.set_alpn_protocols(offered)
+        address = urllib.parse.urlsplit(running.state["url"])
+        at = address.hostname or "", address.port or 0
+        with socket.create_connection(at, 30) as line, trusted.wrap_socket(line, server_hostname=at[0]) as tls:
+            assert tls.selected_alpn_protocol() == agreed
+            tls.sendall(PREFACE + settings({}) if agreed == "h2" else b"GET /readyz HTTP/1.1\r\nHost: here\r\n\r\n")
+            first = tls.recv(9)
+        assert first[3] == SETTINGS if agreed == "h2" else first == b"HTTP/1.1 "
 
     def test_clusters_are_apart(self, running: Place) -> None:
         made = {"metadata": {"name": "only-west"}}

@@ -1,0 +1,462 @@
+"""HTTP/2 on an asyncio protocol: many requests of one client at a time over one connection, as Go's clients ask for it.
+
+The same handlers as HTTP/1.1's (`http`): requests in, responses and streams out. Each stream is an `Exchange`: it grows
+until the client has said everything, is answered in its turn, and ends. What a client may do is bounded (streams, bodies,
+headers, what it takes back), and who breaks the rules is told which and let go. What goes out is `http2_sending`'s, how
+frames and header blocks look is `frames`'.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from functools import partial
+from typing import Final, cast
+
+import hpack
+
+from gpuaas.apiserver import frames
+from gpuaas.apiserver.frames import ConnectionFault, StreamFault
+from gpuaas.apiserver.http import (
+    IDLE_LIMIT,
+    MAX_BODY,
+    MAX_CONNECTIONS,
+    MAX_HEADERS,
+    PIECE,
+    REQUEST_LIMIT,
+    Answer,
+    Handler,
+    Request,
+    Response,
+    split_target,
+)
+from gpuaas.apiserver.http2_sending import CANCEL, WINDOW, Exchange, Sender
+from gpuaas.apiserver.turns import Slices
+
+_STREAMS: Final = 250  # of one connection at a time, as the real server allows
+_CONNECTION_WINDOW: Final = 4 * 1024 * 1024
+_HELD: Final = 16 * 1024 * 1024  # bytes of bodies that are not answered yet; more are not asked for
+_LARGEST_BLOCK: Final = 256 * 1024  # a header block as it is sent
+_LARGEST_LIST: Final = 1024 * 1024  # and as it is meant
+_CONTINUATIONS: Final = 64
+_NOT_IN_HTTP2 = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
+_NEEDED = frozenset({b":method", b":path", b":scheme"})
+_PSEUDO = _NEEDED | {b":authority"}
+
+Fields = list[tuple[bytes, bytes]]
+
+
+class Http2Connection(asyncio.Protocol):
+    transport: asyncio.Transport
+    _sender: Sender
+
+    def __init__(self, handler: Handler, connections: "set[Http2Connection]", slices: Slices) -> None:
+        self._handler = handler
+        self._connections = connections
+        self._slices = slices
+        self._loop = asyncio.get_running_loop()
+        self._decoder = hpack.Decoder(max_header_list_size=_LARGEST_LIST)
+        self._input = b""
+        self._begun = self._greeted = False
+        self._block: tuple[int, int, bytearray] | None = None  # stream, flags and header block that is not whole yet
+        self._continuations = 0
+        self._streams: dict[int, Exchange] = {}
+        self._last = 0
+        self._queued = 0
+        self._held = self._owed = 0
+        self._allowed = 65535
+        self._going = False
+        self._idle_since, self._limit = self._loop.time(), REQUEST_LIMIT
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        self.transport.set_write_buffer_limits(high=PIECE)
+        if len(self._connections) >= MAX_CONNECTIONS:
+            self.transport.abort()
+            return
+        self._connections.add(self)
+        self._sender = Sender(self.transport, self._close, self._reset)
+        ours = {
+            frames.MAX_CONCURRENT_STREAMS: _STREAMS,
+            frames.INITIAL_WINDOW_SIZE: WINDOW,
+            frames.MAX_HEADER_LIST_SIZE: MAX_HEADERS,
+        }
+        self.transport.write(frames.settings(ours) + frames.window_update(0, _CONNECTION_WINDOW - self._allowed))
+        self._allowed = _CONNECTION_WINDOW
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connections.discard(self)
+        for exchange in tuple(self._streams.values()):
+            self._abandon(exchange)
+
+    def data_received(self, data: bytes) -> None:
+        if self._input:
+            data = self._input + data
+        try:
+            self._input = data[self._read(data) :]
+        except ConnectionFault as fault:
+            self._leave(fault.code, str(fault))
+            self.transport.close()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self.transport.pause_reading()  # who does not read the answers may not ask for more
+        self._sender.no_room(tuple(self._streams.values()))
+
+    def resume_writing(self) -> None:
+        self.transport.resume_reading()
+        self._sender.room()
+
+    # Frames
+
+    def _read(self, data: bytes) -> int:
+        """Everything that is whole; gives how far that was."""
+        at = 0
+        if not self._begun:
+            if data[: len(frames.PREFACE)] != frames.PREFACE[: len(data)]:
+                raise ConnectionFault(frames.PROTOCOL_ERROR, "not the preface of HTTP/2")
+            if len(data) < len(frames.PREFACE):
+                return 0
+            self._begun, at = True, len(frames.PREFACE)
+        while len(data) - at >= frames.HEADER_SIZE:
+            head = int.from_bytes(data[at : at + frames.HEADER_SIZE], "big")
+            size, kind, flags, number = head >> 48, head >> 40 & 255, head >> 32 & 255, head & frames.LARGEST_WINDOW
+            if size > frames.LARGEST_FRAME:
+                raise ConnectionFault(frames.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+            start = at + frames.HEADER_SIZE
+            if len(data) - start < size:
+                break
+            at = start + size
+            self._take(kind, flags, number, data[start:at])
+            if self.transport.is_closing():
+                return len(data)
+        return at
+
+    def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        if not self._greeted and kind != frames.SETTINGS:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "the first frame has to be SETTINGS")
+        if self._block is not None and (kind != frames.CONTINUATION or number != self._block[0]):
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "a header block has to be finished first")
+        if kind > frames.CONTINUATION:
+            return  # of an extension: to be ignored
+        try:
+            _BY_KIND[kind](self, flags, number, payload)
+        except StreamFault as fault:
+            self._reset(fault.stream, fault.code)
+
+    def _on_data(self, flags: int, number: int, payload: bytes) -> None:
+        if number == 0 or number > self._last:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "DATA on a stream that is not open")
+        size = len(payload)
+        self._allowed -= size
+        self._owed += size
+        if self._allowed < 0:
+            raise ConnectionFault(frames.FLOW_CONTROL_ERROR, "more than the connection's window")
+        exchange = self._streams.get(number)
+        if exchange is None or exchange.complete:
+            self._credit()
+            raise StreamFault(number, frames.STREAM_CLOSED)
+        exchange.allowed -= size
+        if exchange.allowed < 0:
+            raise StreamFault(number, frames.FLOW_CONTROL_ERROR)
+        self._keep(exchange, frames.without_padding(flags, payload))
+        if flags & frames.END_STREAM:
+            self._credit()
+            self._complete(exchange)
+            return
+        exchange.owed += size
+        if exchange.owed > WINDOW // 2:
+            self.transport.write(frames.window_update(number, exchange.owed))
+            exchange.allowed += exchange.owed
+            exchange.owed = 0
+        self._credit()
+
+    def _keep(self, exchange: Exchange, body: bytes) -> None:
+        exchange.size += len(body)
+        if exchange.size > MAX_BODY:
+            exchange.request.too_large = True
+            exchange.chunks = []
+            self._held -= exchange.held
+            exchange.held = 0
+            if exchange.size > 8 * MAX_BODY:
+                raise StreamFault(exchange.number, frames.ENHANCE_YOUR_CALM)
+        elif body:
+            exchange.chunks.append(body)
+            exchange.held += len(body)
+            self._held += len(body)
+
+    def _credit(self) -> None:
+        """Lets the client send as much again as it has sent, while there is room for it."""
+        if self._owed > WINDOW // 2 and self._held < _HELD:
+            self.transport.write(frames.window_update(0, self._owed))
+            self._allowed += self._owed
+            self._owed = 0
+
+    def _on_headers(self, flags: int, number: int, payload: bytes) -> None:
+        if number % 2 == 0:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "HEADERS on a stream that is not a client's")
+        block = frames.without_padding(flags, payload)
+        if flags & frames.WITH_PRIORITY:
+            if len(block) < 5:
+                raise ConnectionFault(frames.FRAME_SIZE_ERROR, "HEADERS without all of their priority")
+            if int.from_bytes(block[:4], "big") & frames.LARGEST_WINDOW == number:
+                raise ConnectionFault(frames.PROTOCOL_ERROR, "a stream that depends on itself")
+            block = block[5:]
+        known = self._streams.get(number)
+        if known is None and number <= self._last:
+            raise ConnectionFault(frames.STREAM_CLOSED, "HEADERS on a stream that has ended")
+        if known is not None and (known.complete or not flags & frames.END_STREAM):
+            code = frames.STREAM_CLOSED if known.complete else frames.PROTOCOL_ERROR
+            raise ConnectionFault(code, "HEADERS in the middle of a stream")
+        self._last = max(self._last, number)
+        if flags & frames.END_HEADERS:
+            self._on_block(number, flags, block)
+        else:
+            self._block, self._continuations = (number, flags, bytearray(block)), 0
+
+    def _on_continuation(self, flags: int, number: int, payload: bytes) -> None:
+        if self._block is None:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "CONTINUATION of nothing")
+        _, first_flags, block = self._block
+        block += payload
+        self._continuations += 1
+        if len(block) > _LARGEST_BLOCK or self._continuations > _CONTINUATIONS:
+            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, "a header block without an end")
+        if flags & frames.END_HEADERS:
+            self._block = None
+            self._on_block(number, first_flags, bytes(block))
+
+    def _on_block(self, number: int, flags: int, block: bytes) -> None:
+        try:
+            fields = cast("Fields", self._decoder.decode(block, raw=True))
+        except hpack.OversizedHeaderListError as error:
+            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, "headers of more than a mebibyte") from error
+        except hpack.HPACKError as error:
+            raise ConnectionFault(frames.COMPRESSION_ERROR, str(error)) from error
+        known = self._streams.get(number)
+        if known is not None:  # trailers: nothing we ask for
+            if any(name.startswith(b":") for name, _ in fields):
+                raise StreamFault(number, frames.PROTOCOL_ERROR)
+            self._complete(known)
+            return
+        if self._going or len(self._streams) >= _STREAMS:
+            raise StreamFault(number, frames.REFUSED_STREAM)
+        request = read_request(fields, self.transport)
+        if request is None:
+            raise StreamFault(number, frames.PROTOCOL_ERROR)
+        exchange = self._streams[number] = Exchange(number, request, self._sender.first_window, self._loop.time())
+        if sum(len(name) + len(value) for name, value in fields) > MAX_HEADERS:
+            exchange.complete = True
+            self._sender.send(exchange, Response(431, b"request headers too large", b"text/plain"))
+        elif flags & frames.END_STREAM:
+            self._complete(exchange)
+
+    def _on_priority(self, flags: int, number: int, payload: bytes) -> None:
+        if number == 0:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "PRIORITY of no stream")
+        if len(payload) != 5:
+            raise StreamFault(number, frames.FRAME_SIZE_ERROR)
+        if int.from_bytes(payload[:4], "big") & frames.LARGEST_WINDOW == number:
+            raise StreamFault(number, frames.PROTOCOL_ERROR)
+
+    def _on_reset(self, flags: int, number: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(frames.FRAME_SIZE_ERROR, "RST_STREAM of another size than 4")
+        if number == 0 or number > self._last:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "RST_STREAM of a stream that never was")
+        exchange = self._streams.get(number)
+        if exchange is not None:
+            self._abandon(exchange)
+
+    def _on_settings(self, flags: int, number: int, payload: bytes) -> None:
+        if number != 0:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "SETTINGS of a stream")
+        if len(payload) % 6 or (flags & frames.ACK and payload):
+            raise ConnectionFault(frames.FRAME_SIZE_ERROR, "SETTINGS of a size that cannot be")
+        self._greeted = True
+        if flags & frames.ACK:
+            return
+        for start in range(0, len(payload), 6):
+            key, value = (
+                int.from_bytes(payload[start : start + 2], "big"),
+                int.from_bytes(payload[start + 2 : start + 6], "big"),
+            )
+            self._set(key, value)
+        self.transport.write(frames.frame(frames.SETTINGS, frames.ACK, 0))
+        self._sender.go_on()
+
+    def _set(self, key: int, value: int) -> None:
+        match key:
+            case frames.INITIAL_WINDOW_SIZE:
+                if value > frames.LARGEST_WINDOW:
+                    raise ConnectionFault(frames.FLOW_CONTROL_ERROR, "a window larger than windows may be")
+                self._sender.set_first_window(value, self._streams.values())
+            case frames.MAX_FRAME_SIZE:
+                if not frames.LARGEST_FRAME <= value < 2**24:
+                    raise ConnectionFault(frames.PROTOCOL_ERROR, f"frames of up to {value} bytes")
+                self._sender.set_largest_frame(value)
+            case 0x2 if value > 1:
+                raise ConnectionFault(frames.PROTOCOL_ERROR, "pushing is neither on nor off")
+
+    def _on_promise(self, flags: int, number: int, payload: bytes) -> None:
+        raise ConnectionFault(frames.PROTOCOL_ERROR, "clients promise nothing")
+
+    def _on_ping(self, flags: int, number: int, payload: bytes) -> None:
+        if number != 0:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "PING of a stream")
+        if len(payload) != 8:
+            raise ConnectionFault(frames.FRAME_SIZE_ERROR, "PING of another size than 8")
+        if not flags & frames.ACK:
+            self.transport.write(frames.frame(frames.PING, frames.ACK, 0, payload))
+
+    def _on_goaway(self, flags: int, number: int, payload: bytes) -> None:
+        if number != 0:
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "GOAWAY of a stream")
+
+    def _on_window(self, flags: int, number: int, payload: bytes) -> None:
+        if len(payload) != 4:
+            raise ConnectionFault(frames.FRAME_SIZE_ERROR, "WINDOW_UPDATE of another size than 4")
+        more = int.from_bytes(payload, "big") & frames.LARGEST_WINDOW
+        if number > self._last or (number == 0 and more == 0):
+            raise ConnectionFault(frames.PROTOCOL_ERROR, "WINDOW_UPDATE of nothing")
+        exchange = self._streams.get(number)
+        if number == 0:
+            self._sender.widen(more)
+        elif exchange is not None:
+            self._sender.widen_one(exchange, more)
+
+    # Answering
+
+    def _complete(self, exchange: Exchange) -> None:
+        request = exchange.request
+        length = request.headers.get(b"content-length")
+        if length is not None and length != b"%d" % exchange.size:
+            raise StreamFault(exchange.number, frames.PROTOCOL_ERROR)
+        exchange.complete = True
+        request.body = exchange.chunks[0] if len(exchange.chunks) == 1 else b"".join(exchange.chunks)
+        exchange.chunks = []
+        self._queued += 1
+        if self._queued > 4 * _STREAMS:  # asked for and taken back faster than anybody could answer
+            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, "too many streams begun and ended")
+        self._slices.run(partial(self._answer, exchange))
+
+    def _answer(self, exchange: Exchange) -> None:
+        self._queued -= 1
+        if exchange.gone:
+            return
+        answer = self._handler(exchange.request)
+        if isinstance(answer, Awaitable):
+            exchange.task = self._loop.create_task(self._wait(exchange, answer))
+        else:
+            self._sender.send(exchange, answer)
+
+    async def _wait(self, exchange: Exchange, answer: Awaitable[Answer]) -> None:
+        result = await answer
+        exchange.task = None
+        self._sender.send(exchange, result)
+
+    # Ends
+
+    def _reset(self, number: int, code: int) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(frames.reset(number, code))
+        exchange = self._streams.get(number)
+        if exchange is not None:
+            self._abandon(exchange)
+
+    def _abandon(self, exchange: Exchange) -> None:
+        """The client no longer wants it, or can no longer be told."""
+        if exchange.task is not None:
+            exchange.task.cancel()
+        self._close(exchange)
+
+    def _close(self, exchange: Exchange) -> None:
+        if exchange.gone:
+            return
+        exchange.gone = True
+        self._streams.pop(exchange.number, None)
+        self._sender.forget(exchange)
+        exchange.waiting.clear()
+        exchange.chunks = []
+        self._held -= exchange.held
+        self._idle_since, self._limit = self._loop.time(), IDLE_LIMIT
+        writer, exchange.writer = exchange.writer, None
+        if writer is not None:
+            writer.closed = True
+            writer.on_pause = writer.on_resume = None
+        on_gone, exchange.on_gone = exchange.on_gone, None
+        if on_gone is not None:
+            on_gone()
+        if self._going and not self._streams:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self._credit()
+
+    def _leave(self, code: int, words: str = "") -> None:
+        if not self._going and not self.transport.is_closing():
+            self.transport.write(frames.goaway(self._last, code, words))
+        self._going = True
+
+    def look(self, now: float) -> None:
+        """Lets go of requests that were begun and do not end, and of a client that has asked nothing for long."""
+        for exchange in tuple(self._streams.values()):
+            if not exchange.complete and now - exchange.began >= REQUEST_LIMIT:
+                self._reset(exchange.number, CANCEL)
+        if not self._streams and now - self._idle_since >= self._limit:
+            self._leave(frames.NO_ERROR)
+            self.transport.close()
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def shut_down(self) -> None:
+        """Ends streams at once; requests under way are given the time their handlers take."""
+        self._leave(frames.NO_ERROR)
+        for exchange in tuple(self._streams.values()):
+            if exchange.writer is not None:
+                exchange.writer.close()
+            elif not exchange.complete:
+                self._abandon(exchange)
+        if not self._streams:
+            self.transport.close()
+
+
+_BY_KIND: Final = (
+    Http2Connection._on_data,
+    Http2Connection._on_headers,
+    Http2Connection._on_priority,
+    Http2Connection._on_reset,
+    Http2Connection._on_settings,
+    Http2Connection._on_promise,
+    Http2Connection._on_ping,
+    Http2Connection._on_goaway,
+    Http2Connection._on_window,
+    Http2Connection._on_continuation,
+)
+
+
+def read_request(fields: Fields, transport: asyncio.Transport) -> Request | None:
+    """The request that a stream's headers begin; None if they break the rules."""
+    request = Request(transport)
+    headers = request.headers
+    pseudo: dict[bytes, bytes] = {}
+    for name, value in fields:
+        if name[:1] == b":":
+            if headers or name in pseudo or name not in _PSEUDO:
+                return None
+            pseudo[name] = value
+            continue
+        if not name or name != name.lower() or name in _NOT_IN_HTTP2 or (name == b"te" and value != b"trailers"):
+            return None
+        if b"\n" in value or b"\r" in value or b"\0" in value:
+            return None
+        headers[name] = headers[name] + b"\n" + value if name in headers else value  # repeated ones, kept apart
+    if not pseudo.keys() >= _NEEDED or not pseudo[b":path"].startswith((b"/", b"*")):
+        return None
+    if b":authority" in pseudo:
+        headers.setdefault(b"host", pseudo[b":authority"])
+    request.method = pseudo[b":method"].decode("latin-1")
+    request.path, request.query = split_target(pseudo[b":path"])
+    return request
