@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.unit.apiserver.conftest import APPLY, MAPS, MERGE, Api, config_map
 
-from gpuaas.apiserver.http import Answer, Request, Response, listen
+from gpuaas.apiserver.http import Answer, Request, Response
+from gpuaas.apiserver.listener import listen
 from gpuaas.apiserver.read import ListCache
 from gpuaas.base.repeats import Repeats
 

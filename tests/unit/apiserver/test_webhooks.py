@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpuaas.apiserver.http import Answer, Listener, Request, Response, listen
+from gpuaas.apiserver.http import Answer, Request, Response
+from gpuaas.apiserver.listener import Listener, listen
 from gpuaas.apiserver.security.certs import Authority
 
 from .conftest import APPLY, MERGE, Api, judged_place
