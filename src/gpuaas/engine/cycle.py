@@ -58,10 +58,14 @@ class Cycle:
     def run(self, trees: Iterable[Tree]) -> Plan:
         entries: list[Entry] = []
         refused: list[tuple[Item, Queue, Refusal]] = []
-        for tree in trees:
-            for queue in list(tree.ready.values()):
-                self._nominate_head(queue, tree, entries, refused)
-            tree.evaluated = self.plan.cycle
+        try:
+            for tree in trees:
+                self._grounds.known = {}
+                for queue in list(tree.ready.values()):
+                    self._nominate_head(queue, tree, entries, refused)
+                tree.evaluated = self.plan.cycle
+        finally:
+            self._grounds.known = None  # from here on what is decided changes the state
         strategies = self._grounds.strategies
         order = classical_order(entries) if strategies is None else fair_order(entries, self._grounds.frs)
         waiting = [entry for entry in order if not self._process(entry)]

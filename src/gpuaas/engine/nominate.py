@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from gpuaas.engine.assign import Assigner, Assignment, Look, Mode, Outlook, fits_at_once
 from gpuaas.engine.items import Item
-from gpuaas.engine.preempt import Hunt, Target, classical
+from gpuaas.engine.preempt import Hunt, Known, Target, classical
 from gpuaas.engine.preempt_fair import Strategy, fair
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.shapes import PODS, ShapePlan, plan_of
@@ -41,6 +41,8 @@ class Grounds:
     """Who waits for its victims to leave goes before all others."""
     looks_again: bool = False
     """Who needs a victim that somebody else took in this cycle looks again without those."""
+    known: Known | None = None
+    """Candidates that heads found, while all of them are judged on the same state."""
 
 
 def nominate(item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None = None) -> Outcome:
@@ -145,7 +147,8 @@ class Nominator:
             known = self._found.get(key)
             if known is not None:
                 return known
-        hunt = Hunt(self.item, self.queue, contested, requests, usage_of=self.grounds.usage_of)
+        grounds = self.grounds
+        hunt = Hunt(self.item, self.queue, contested, requests, usage_of=grounds.usage_of, known=grounds.known)
         places = self.grounds.places
         hunt.take_out = lambda item: places.remove(item.placed)
         hunt.put_back = lambda item: places.add(item.placed)

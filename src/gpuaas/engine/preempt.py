@@ -8,10 +8,12 @@ must still be legal when its turn comes. The fair-sharing rules are in `preempt_
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cmp_to_key
+from itertools import chain
 
 from gpuaas.engine.items import Item
 from gpuaas.engine.queues import Queue, Victim
@@ -48,6 +50,8 @@ class Hunt:
     put_back: Callable[[Item], None] = lambda _: None
     usage_of: Callable[[str], float] | None = None
     """Admission fair sharing: usage of a LocalQueue."""
+    known: Known | None = None
+    """What searches have found that were made of the same state; None where it may have changed."""
 
     def remove(self, item: Item) -> None:
         assert item.queue is not None
@@ -75,23 +79,28 @@ NOBODY = frozenset({Preemption.NEVER, Preemption.UNSET})
 
 Candidate = tuple[Victim, Rule, bool, CohortNode | None]
 """(ranked item, rule, only without borrowing, lowest common ancestor)"""
+Candidates = tuple[list[Candidate], list[Candidate]]
+"""Those that are being evicted already, and the others, each in victims' order."""
+Known = dict[tuple[object, ...], Candidates]
 
 
 def classical(hunt: Hunt) -> list[Target]:
     """The victims to take, none if no legal set helps."""
-    own = _candidates(hunt, hunt.queue, None, True)
+    in_queue = legal_in(hunt.queue, hunt, hunt.queue.spec.preemption.within_queue)
+    own = _sorted(hunt, [(victim, Rule.IN_QUEUE, False, None) for victim in in_queue])
     forbidden = not hunt.queue.spec.preemption.borrow_within_cohort
     borrows_anyway = forbidden and not _under_nominal(hunt)
     by_place, by_priority = _from_other_queues(hunt, only_by_place=borrows_anyway)
-    sequence = _sequence(hunt, by_place, by_priority, own)
-    if borrows_anyway or (not by_place and not by_priority):
+    if borrows_anyway or not (_of_others(hunt, by_place) or _of_others(hunt, by_priority)):
         attempts: tuple[bool, ...] = (True,)
-    elif forbidden and not by_place:
+    elif forbidden and not _of_others(hunt, by_place):
         attempts = (False, True)
     else:
         attempts = (True, False)
     for may_borrow in attempts:
-        targets = _attempt(hunt, sequence, may_borrow)
+        # All that are being evicted already before all others.
+        leaving, staying = zip(by_place, by_priority, own, strict=True)
+        targets = _attempt(hunt, chain(*leaving, *staying), may_borrow)
         if targets:
             return targets
     return []
@@ -161,10 +170,8 @@ def fill_back(hunt: Hunt, targets: list[Target], may_borrow: bool) -> list[Targe
     return targets
 
 
-def _candidates(hunt: Hunt, queue: Queue, lca: CohortNode | None, advantage: bool) -> list[Candidate]:
+def _others(hunt: Hunt, queue: Queue, lca: CohortNode, advantage: bool) -> list[Candidate]:
     policy = hunt.queue.spec.preemption
-    if queue is hunt.queue:
-        return [(victim, Rule.IN_QUEUE, False, None) for victim in legal_in(queue, hunt, policy.within_queue)]
     victims = legal_in(queue, hunt, policy.reclaim)
     if advantage:
         return [(victim, Rule.RECLAIM, False, lca) for victim in victims]
@@ -179,50 +186,72 @@ def _candidates(hunt: Hunt, queue: Queue, lca: CohortNode | None, advantage: boo
     ]
 
 
-def _from_other_queues(hunt: Hunt, *, only_by_place: bool) -> tuple[list[Candidate], list[Candidate]]:
+def _from_other_queues(hunt: Hunt, *, only_by_place: bool) -> tuple[Candidates, Candidates]:
     """Candidates over which the workload has the better place in the tree, and those that only priority decides: not
     asked for where they cannot be taken, because the workload would borrow."""
-    by_place: list[Candidate] = []
-    by_priority: list[Candidate] = []
+    by_place: list[Candidates] = []
+    by_priority: list[Candidates] = []
     queue = hunt.queue
     if queue.parent is None or queue.spec.preemption.reclaim in NOBODY:
-        return by_place, by_priority
+        return ([], []), ([], [])
     advantage, rest = queue.fits_quota(hunt.requests)
     below: CohortNode | None = None
     for cohort in queue.ancestors():
         if advantage or not only_by_place:
-            _collect(hunt, cohort, cohort, below, advantage, by_place if advantage else by_priority)
+            (by_place if advantage else by_priority).append(_from_subtree(hunt, cohort, below, advantage))
         fits, rest = cohort.fits_quota(rest)
         advantage = advantage or fits
         below = cohort
-    return by_place, by_priority
+    return _joined(hunt, by_place), _joined(hunt, by_priority)
+
+
+def _from_subtree(hunt: Hunt, cohort: CohortNode, skip: CohortNode | None, advantage: bool) -> Candidates:
+    """Heads of one cohort find the same candidates there, their own queue's among them, which are not taken this way."""
+    policy = hunt.queue.spec.preemption
+    if hunt.known is None or hunt.usage_of is not None or policy.reclaim is Preemption.LOWER_OR_NEWER_EQUAL:
+        return _sorted(hunt, _collect(hunt, cohort, cohort, skip, advantage, []))
+    by_priority = policy.reclaim is not Preemption.ANY or policy.borrow_within_cohort
+    key = (
+        cohort, skip, advantage, hunt.contested, policy.reclaim, policy.borrow_within_cohort, policy.borrow_threshold,
+        hunt.item.priority if by_priority else None,
+    )  # fmt: skip
+    found = hunt.known.get(key)
+    if found is None:
+        found = hunt.known[key] = _sorted(hunt, _collect(hunt, cohort, cohort, skip, advantage, []))
+    return found
+
+
+def _joined(hunt: Hunt, parts: list[Candidates]) -> Candidates:
+    if len(parts) == 1:
+        return parts[0]
+    return _sorted(hunt, [candidate for part in parts for candidate in chain(*part)])
+
+
+def _of_others(hunt: Hunt, candidates: Candidates) -> bool:
+    return any(each[0][1].queue is not hunt.queue for each in chain(*candidates))
 
 
 def _collect(
     hunt: Hunt, cohort: CohortNode, lca: CohortNode, skip: CohortNode | None, advantage: bool, into: list[Candidate]
-) -> None:
+) -> list[Candidate]:
     for child in cohort.children:
         if child is not skip and not child.within_nominal(hunt.contested):
             _collect(hunt, child, lca, skip, advantage, into)
     for leaf in cohort.leaves:
         assert isinstance(leaf, Queue)
-        if leaf is not hunt.queue and leaf.inactive is None and not leaf.within_nominal(hunt.contested):
-            into.extend(_candidates(hunt, leaf, lca, advantage))
+        if leaf.inactive is None and not leaf.within_nominal(hunt.contested):
+            into.extend(_others(hunt, leaf, lca, advantage))
+    return into
 
 
-def _sequence(hunt: Hunt, *lists: list[Candidate]) -> list[Candidate]:
-    """Each list in victims' order; all that are being evicted already before all others."""
-    ordered = [_sorted(hunt, candidates) for candidates in lists]
-    leaving = [c for candidates in ordered for c in candidates if c[0][1].evicted]
-    staying = [c for candidates in ordered for c in candidates if not c[0][1].evicted]
-    return leaving + staying
-
-
-def _sorted(hunt: Hunt, candidates: list[Candidate]) -> list[Candidate]:
+def _sorted(hunt: Hunt, candidates: list[Candidate]) -> Candidates:
     if hunt.usage_of is None:
-        return sorted(candidates, key=lambda c: (not c[0][1].evicted, c[0][0]))
-    by_item = {c[0][1].key: c for c in candidates}
-    return [by_item[victim[1].key] for victim in in_order(hunt, (c[0] for c in candidates))]
+        ordered = sorted(candidates, key=lambda c: (not c[0][1].evicted, c[0][0]))
+    else:
+        by_item = {c[0][1].key: c for c in candidates}
+        ordered = [by_item[victim[1].key] for victim in in_order(hunt, (c[0] for c in candidates))]
+    stays = bisect_left(ordered, True, key=lambda c: not c[0][1].evicted)
+    return ordered[:stays], ordered[stays:]
 
 
 def _under_nominal(hunt: Hunt) -> bool:
@@ -230,7 +259,7 @@ def _under_nominal(hunt: Hunt) -> bool:
     return all(queue.usage.get(fr, 0) < queue.nominal(fr) for fr in hunt.contested)
 
 
-def _attempt(hunt: Hunt, sequence: list[Candidate], may_borrow: bool) -> list[Target]:
+def _attempt(hunt: Hunt, sequence: Iterable[Candidate], may_borrow: bool) -> list[Target]:
     targets: list[Target] = []
     for candidate in sequence:
         if not _still_legal(hunt, candidate, may_borrow):
@@ -248,10 +277,10 @@ def _attempt(hunt: Hunt, sequence: list[Candidate], may_borrow: bool) -> list[Ta
 
 def _still_legal(hunt: Hunt, candidate: Candidate, may_borrow: bool) -> bool:
     """A queue, or a subtree below the common ancestor, that is back within its quota gives up nothing more."""
-    (_, item), _, without_borrowing, lca = candidate
+    (_, item), rule, without_borrowing, lca = candidate
     queue = item.queue
     if queue is hunt.queue:
-        return True
+        return rule is Rule.IN_QUEUE
     if may_borrow and without_borrowing:
         return False
     assert queue is not None
