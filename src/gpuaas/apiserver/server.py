@@ -182,7 +182,8 @@ class Server:
             if op.verb not in ("get", "update", "patch"):
                 raise MethodNotAllowed
         elif op.verb not in kind.verbs or (op.verb != "watch" and bool(op.name) is (op.verb in _NAMELESS)):
-            raise MethodNotAllowed
+            # What is only ever asked (reviews, bindings) has no name under which it could be found.
+            raise PathNotFound if op.name and "get" not in kind.verbs else MethodNotAllowed
         wanted = negotiate(request.header(b"accept"), NO_FORMS if kind.virtual else OBJECT_FORMS)
         match op.verb:
             case "get":

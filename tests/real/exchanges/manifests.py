@@ -59,6 +59,7 @@ def rules_that_cannot_be_asked(w: Wire) -> None:
     fields = {
         "url": {**text, "x-kubernetes-validations": [{"rule": "url(self).getScheme() == 'https'", "message": "m"}]},
         "time": {**text, "x-kubernetes-validations": [{"rule": "duration(self) > duration('1s')", "message": "m"}]},
+        "uri": {**text, "format": "uri"},
         "one": {"type": "object", "maxProperties": 1, "additionalProperties": text},
         "two": {"type": "object", "maxProperties": 2, "additionalProperties": text},
     }
@@ -67,6 +68,13 @@ def rules_that_cannot_be_asked(w: Wire) -> None:
         ("a", {"url": "https://h/x", "time": "2s"}),
         ("b", {"url": "http:\\\b", "time": "apple"}),
         ("c", {"url": "no url"}),
+        ("c", {"url": "https://#%blah$#@"}),
+        ("c", {"url": "https://a b/%zz"}),
+        ("c", {"url": "https://h/a b?c#d"}),
+        ("c", {"uri": "/a b"}),
+        ("c", {"uri": "h"}),
+        ("c", {"uri": "x:y"}),
+        ("c", {"uri": "http://h:x"}),
         ("d", {"one": {"a": "1", "b": "2"}}),
         ("e", {"two": {"a": "1", "b": "2", "c": "3"}}),
         ("", {"url": "http://h"}),
@@ -189,3 +197,16 @@ def templates_of_an_older_time(w: Wire) -> None:
     w.post(w.path("pods"), {**pod("q"), "status": {"qosClass": "Guaranteed"}}, dryRun="All")
     w.post(w.path("configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 'a"b\\'}})
     w.get(w.path("configmaps/a%22b"))
+
+
+@case
+def kinds_without_names(w: Wire) -> None:
+    reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    for path in (w.path("bindings"), reviews, "/apis/authentication.k8s.io/v1/tokenreviews"):
+        w.get(path)
+        w.get(f"{path}/x")
+        w.delete(path)
+        w.delete(f"{path}/x")
+        w.patch(f"{path}/x", {}, MERGE)
+        w.put(f"{path}/x", {})
+        w.post(f"{path}/x", {})

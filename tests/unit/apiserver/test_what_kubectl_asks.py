@@ -101,6 +101,11 @@ def test_a_kind_of_two_shapes_has_the_same_rows_in_both(api: Api) -> None:
         assert shown == [api.send("GET", each).body for each in paths]
 
 
+def test_what_is_only_asked_cannot_be_found_by_name(api: Api) -> None:
+    reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    assert [api.send("GET", path).status for path in (reviews, f"{reviews}/x")] == [405, 404]
+
+
 def test_a_list_of_custom_resources_says_that_it_does_not_go_on(widgets: Api) -> None:
     assert widgets.send("GET", WIDGETS).body["metadata"]["continue"] == ""
     assert "continue" not in widgets.send("GET", MAPS).body["metadata"]

@@ -10,8 +10,8 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from gpuaas.machinery.schema.gourl import check_request
 from gpuaas.machinery.schema.scalars import Unreadable, parse_time
 
 _UUID: Final = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
@@ -87,14 +87,12 @@ def _is_base64(text: str) -> bool:
 
 
 def _is_uri(text: str) -> bool:
-    """An absolute URI or an absolute path, without spaces or control characters."""
-    if not text or re.search(r"[\x00-\x20\x7f]", text):
-        return False
+    """An absolute URI or an absolute path: what may stand in a request."""
     try:
-        parts = urlsplit(text)
+        check_request(text)
     except ValueError:
         return False
-    return text.startswith("/") or (bool(parts.scheme) and bool(parts.netloc or parts.path))
+    return True
 
 
 def _is_hostname(text: str) -> bool:

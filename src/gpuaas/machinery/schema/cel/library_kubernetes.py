@@ -4,9 +4,7 @@ import ipaddress
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
-from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
-from gpuaas.base.fielderrors import quote as in_quotes
 from gpuaas.base.quantity import NANO, Quantity, from_int, parse_quantity
 from gpuaas.machinery.schema.cel.library import add
 from gpuaas.machinery.schema.cel.types import (
@@ -29,6 +27,7 @@ from gpuaas.machinery.schema.cel.types import (
     optional_of,
 )
 from gpuaas.machinery.schema.cel.values import NONE, Address, CelError, Network, Opt, Span, UInt, contains, equal
+from gpuaas.machinery.schema.gourl import Url, parse_url
 
 
 def _quantity(text: str) -> Quantity:
@@ -76,29 +75,22 @@ def _quantities() -> None:
     add("sub", (QUANTITY, INT), QUANTITY, lambda a, n: a - from_int(n), method=True)
 
 
-def _url(text: str) -> SplitResult:
-    refused = f"URL parse error during conversion from string: parse {in_quotes(text)}:"
-    if any(char < " " or char == "\x7f" for char in text):
-        raise CelError(f"{refused} net/url: invalid control character in URL")
+def _url(text: str) -> Url:
     try:
-        parts = urlsplit(text)
-        parts.port  # noqa: B018  reading it checks it
-    except ValueError as problem:
-        raise CelError(f"{refused} {problem}") from None
-    if not (parts.scheme or text.startswith("/")) or " " in text:
-        raise CelError(f"{refused} invalid URI for request")
-    return parts
+        return parse_url(text)
+    except ValueError as why:
+        raise CelError(f"URL parse error during conversion from string: {why}") from None
 
 
 def _urls() -> None:
     add("url", (STRING,), URL, _url)
     add("isURL", (STRING,), BOOL, _works(_url))
     add("getScheme", (URL,), STRING, lambda url: url.scheme, method=True)
-    add("getHost", (URL,), STRING, lambda url: url.netloc.rpartition("@")[2], method=True)
-    add("getHostname", (URL,), STRING, lambda url: url.hostname or "", method=True)
-    add("getPort", (URL,), STRING, lambda url: str(url.port) if url.port is not None else "", method=True)
-    add("getEscapedPath", (URL,), STRING, lambda url: quote(url.path, safe="/%:@!$&'()*+,;=~-._"), method=True)
-    add("getQuery", (URL,), map_of(STRING, list_of(STRING)), lambda url: parse_qs(url.query, True), method=True)
+    add("getHost", (URL,), STRING, lambda url: url.host, method=True)
+    add("getHostname", (URL,), STRING, lambda url: url.hostname, method=True)
+    add("getPort", (URL,), STRING, lambda url: url.port, method=True)
+    add("getEscapedPath", (URL,), STRING, lambda url: url.escaped_path, method=True)
+    add("getQuery", (URL,), map_of(STRING, list_of(STRING)), lambda url: url.values(), method=True)
 
 
 def _ip(text: str) -> Address:

@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import SplitResult
 
 from gpuaas.base.quantity import Quantity
 from gpuaas.machinery.schema.cel.types import Type
+from gpuaas.machinery.schema.gourl import Url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -103,7 +103,7 @@ _CLASS_NAMES: Final[dict[type, str]] = {
     Opt: "optional_type",
     Quantity: "kubernetes.Quantity",
     TypeValue: "type",
-    SplitResult: "kubernetes.URL",
+    Url: "kubernetes.URL",
     ipaddress.IPv4Address: "net.IP",
     ipaddress.IPv6Address: "net.IP",
     ipaddress.IPv4Interface: "net.CIDR",
