@@ -20,7 +20,7 @@ from gpuaas.engine.items import Item
 from gpuaas.engine.nominate import Grounds
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.preempt_fair import STRATEGIES
-from gpuaas.engine.queues import Queue
+from gpuaas.engine.queues import Queue, Tree
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology_assign import place_reserved
 from gpuaas.engine.usage_share import Ledger
@@ -74,17 +74,24 @@ class Engine(World):
                 self._trials[-1].before(change)
             self._apply(change)
 
-    def cycle(self, now: Millis) -> Plan:
-        """Look once at every tree in which something changed, and take what is decided as done."""
+    def cycle(self, now: Millis, heads: int | None = None) -> Plan:
+        """Look once at every tree in which something changed, and take what is decided as done.
+
+        About so many `heads` are enough, if that is said: trees not looked at then are for the next cycle. Only where
+        trees do not depend on each other.
+        """
         self._now = now
         self.cycles += 1
         self.refresh()
         self._end_backoffs(now)
         cycle = Cycle(self.cycles, now, self._grounds, self._refusal, self._blocked)
-        trees = self.forest.dirty()
+        trees, left = self.forest.dirty(), 0
+        if heads is not None and not self.places.topologies and not self.config.block_admission:
+            trees, left = _longest_ago(trees, heads)
         if self._trials:
             self._trials[-1].before_cycle(trees)
         plan = cycle.run(trees)
+        plan.left = left
         for tree in trees:
             tree.dirty = tree in cycle.touched
         if self.ledger is not None:
@@ -192,3 +199,15 @@ class Engine(World):
         """Re-check every invariant from scratch; raises `checks.Broken`."""
         self.refresh()
         validate(self)
+
+
+def _longest_ago(trees: list[Tree], heads: int) -> tuple[list[Tree], int]:
+    """Those that have waited longest for a look, until there are heads enough; and how many are left."""
+    if sum(len(tree.ready) for tree in trees) <= heads:
+        return trees, 0
+    number = found = 0
+    trees = sorted(trees, key=lambda tree: tree.evaluated)
+    while number < len(trees) and found < heads:
+        found += len(trees[number].ready)
+        number += 1
+    return trees[:number], len(trees) - number

@@ -91,6 +91,8 @@ class Plan:
     passed: list[Passed] = field(default_factory=list)
     heads: int = 0
     """How many workloads were looked at."""
+    left: int = 0
+    """How many trees are to be looked at in the next cycle."""
 
     @property
     def changed(self) -> bool:

@@ -35,6 +35,7 @@ _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _WRITTEN_TOGETHER = 0.006  # seconds of decisions
 _AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
+_HEADS = 64  # that are looked at without a pause, about
 _LONG = 0.1  # seconds that were too long for others: they get as many
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
@@ -135,7 +136,7 @@ class Scheduler:
                 settled = False
                 break
             plan = self._cycle()
-            quiet = 0 if plan.changed else quiet + 1
+            quiet = 0 if plan.changed or plan.left else quiet + 1
             changed = changed or plan.changed
             if changed and self._clock.monotonic() - since > _WRITTEN_TOGETHER:
                 self._client.hasten()
@@ -148,7 +149,7 @@ class Scheduler:
 
     def _cycle(self) -> Plan:
         began = self._clock.monotonic()
-        plan = self._mirror.engine.cycle(self._millis())
+        plan = self._mirror.engine.cycle(self._millis(), _HEADS)
         self.looked(plan, self._clock.monotonic() - began)
         self._carry_out(plan)
         return plan

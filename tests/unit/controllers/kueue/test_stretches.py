@@ -27,10 +27,10 @@ class SlowEngine:
     def next_wakeup(self) -> None:
         return None
 
-    def cycle(self, now: int) -> Any:
+    def cycle(self, now: int, heads: int) -> Any:
         self.left -= 1
         self._clock._now += self._takes
-        return SimpleNamespace(changed=True, preemptions=[], admissions=[], passed=[])
+        return SimpleNamespace(changed=True, left=0, preemptions=[], admissions=[], passed=[])
 
 
 @pytest.mark.parametrize(("takes", "at_a_stretch"), [(0.0, 50), (0.015, 2), (0.05, 1)], ids=["quick", "slow", "slower"])
