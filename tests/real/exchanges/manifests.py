@@ -182,7 +182,9 @@ def templates_of_an_older_time(w: Wire) -> None:
     for name, said, spec in (
         ("a", "runtime/default", {}),
         ("b", "unconfined", told),
-        ("c", "localhost/x", {"securityContext": {}}),
+        ("c", "localhost/x", told),
+        ("e", "x", {}),
+        ("f", "localhost/x", {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "y"}}}),
         ("d", "unconfined", {"containers": [{"name": "c", "image": "i", **told}]}),
     ):
         template = {
@@ -194,6 +196,34 @@ def templates_of_an_older_time(w: Wire) -> None:
         reference = {"fieldRef": {"apiVersion": version, "fieldPath": field}}
         container = {"name": "c", "image": "i", "env": [{"name": "E", "valueFrom": reference}]}
         w.post(w.path("pods"), pod("p", containers=[container]), dryRun="All")
+    for said, spec in (
+        ({"controller.kubernetes.io/pod-deletion-cost": "01"}, {}),
+        ({"controller.kubernetes.io/pod-deletion-cost": "-1"}, {}),
+        ({"kubernetes.io/config.mirror": "x"}, {}),
+        ({"container.apparmor.security.beta.kubernetes.io/d": "unconfined"}, {}),
+        ({"container.seccomp.security.alpha.kubernetes.io/c": "x"}, {}),
+        ({"container.seccomp.security.alpha.kubernetes.io/c": "localhost/../x"}, {}),
+        (
+            {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"},
+            {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "x"}}},
+        ),
+        (
+            {"seccomp.security.alpha.kubernetes.io/pod": "docker/default"},
+            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
+        ),
+        ({}, {"volumes": [{"name": "v", "gcePersistentDisk": {}}]}),
+    ):
+        template = {
+            "metadata": {"labels": {"app": "x"}, "annotations": said},
+            "spec": {**TEMPLATE["spec"], **spec},
+        }
+        w.post(path, deployment("t", template=template), dryRun="All")
+        made = pod("p", **spec)
+        made["metadata"]["annotations"] = said
+        w.post(w.path("pods"), made, dryRun="All")
+    w.post(w.path("pods"), pod("r"))
+    for key in ("kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/c"):
+        w.patch(w.path("pods/r"), {"metadata": {"annotations": {key: "unconfined"}}}, MERGE)
     w.post(w.path("pods"), {**pod("q"), "status": {"qosClass": "Guaranteed"}}, dryRun="All")
     w.post(w.path("configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 'a"b\\'}})
     w.get(w.path("configmaps/a%22b"))

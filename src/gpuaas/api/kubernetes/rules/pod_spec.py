@@ -23,6 +23,7 @@ from gpuaas.api.kubernetes.rules.containers import (
 )
 from gpuaas.api.kubernetes.rules.networks import ip_address
 from gpuaas.api.kubernetes.rules.placement import validate_affinity, validate_spread, validate_tolerations
+from gpuaas.api.kubernetes.rules.pod_annotations import annotation_errors, profile_mismatches
 from gpuaas.api.kubernetes.rules.resources import (
     pod_resource_name,
     resource_requirements,
@@ -35,6 +36,7 @@ from gpuaas.base.repeats import Repeats
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _LONGEST_SYSCTL: Final = 253
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 _HOST_SYSCTLS: Final = {
     "hostNetwork": ("net.",),
     "hostIPC": ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."),
@@ -48,9 +50,12 @@ def validate_pod_template(template: View | None, path: str) -> list[FieldError]:
     template = template or {}
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     errors = validate_labels(metadata.get("labels"), child(path, "labels"))
-    errors += validate_annotations(metadata.get("annotations"), child(path, "annotations"))
+    annotations = metadata.get("annotations")
+    errors += validate_annotations(annotations, child(path, "annotations"))
+    errors += annotation_errors(annotations, spec, child(path, "annotations"))
     at = child(path, "spec")
     errors += _looked_at.of((at, spec), lambda: validate_pod_spec(spec, at))
+    errors += profile_mismatches(annotations, spec, at)
     if spec.get("ephemeralContainers"):
         errors.append(
             forbidden(child(path, "spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")
@@ -85,6 +90,7 @@ def validate_pod_spec(spec: View, path: str, *, pod_name: str = "", is_pod: bool
     errors += _dns(spec, child(path, "dnsConfig"))
     errors += _gates(spec, path)
     errors += validate_spread(spec, path)
+    errors += _host_processes(spec, path)
     errors += _host_users(spec, path)
     errors += _names(spec, path)
     errors += validate_tolerations(spec, path)
@@ -181,6 +187,35 @@ def _sysctls(spec: View, context: View, path: str) -> list[FieldError]:
                 errors.append(invalid(at, name, f"may not be specified when '{field}' is true"))
         names.add(name)
     return errors
+
+
+def _host_processes(spec: View, path: str) -> list[FieldError]:
+    """A pod is of the host with all of its containers or with none (Windows)."""
+    containers = [pair for kind in _CONTAINERS for pair in each(spec, kind, path)]
+    if not any(
+        (holder.get("securityContext") or {}).get("windowsOptions") for holder, _ in ((spec, path), *containers)
+    ):
+        return []
+    whole, said = _host_process(spec), [(_host_process(container), where) for container, where in containers]
+    text = f"pod hostProcess value must be identical if both are specified, was {str(whole).lower()}"
+    errors = [
+        invalid(child(where, "securityContext", "windowsOptions", "hostProcess"), own, text)
+        for own, where in said
+        if whole is not None and own is not None and own != whole
+    ]
+    count = sum(bool(whole if own is None else own) for own, _ in said)
+    if count and count != len(said):
+        text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        errors.append(invalid(path, "", text))
+    if count and not spec.get("hostNetwork"):
+        text = "hostNetwork must be true if pod contains any hostProcess containers"
+        errors.append(invalid(child(path, "hostNetwork"), False, text))
+    return errors
+
+
+def _host_process(holder: View) -> bool | None:
+    found: bool | None = ((holder.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
+    return found
 
 
 def _host_users(spec: View, path: str) -> list[FieldError]:

@@ -7,6 +7,7 @@ from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import MAX_INT32, dns_subdomain, each, in_range, qualified_name, unchanged
 from gpuaas.api.kubernetes.rules.containers import padded_image
 from gpuaas.api.kubernetes.rules.placement import validate_tolerations
+from gpuaas.api.kubernetes.rules.pod_annotations import annotation_changes, annotation_errors, profile_mismatches
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod, default_pod_spec
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_spec
 from gpuaas.api.kubernetes.rules.pod_warnings import name_warnings, pod_warnings
@@ -62,20 +63,25 @@ class Pod(Behaviour):
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}
         name = (obj.get("metadata") or {}).get("name", "")
-        errors = validate_pod_spec(spec, "spec", pod_name=name, is_pod=True)
+        annotations = (obj.get("metadata") or {}).get("annotations")
+        errors = annotation_errors(annotations, spec, "metadata.annotations")
+        errors += validate_pod_spec(spec, "spec", pod_name=name, is_pod=True)
         for kind in ("containers", "initContainers"):
             for container, at in each(spec, kind, "spec"):
                 errors += padded_image(container, at)
         if not (obj.get("metadata") or {}).get("resourceVersion"):  # being made
-            errors += _on_create(spec)
+            errors += _on_create(spec) + profile_mismatches(annotations, spec, "spec")
         return errors
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        annotations, had = ((view.get("metadata") or {}).get("annotations") for view in (obj, old))
         for kind in ("containers", "initContainers"):
             if len(spec.get(kind) or ()) != len(before.get(kind) or ()):
                 return [forbidden(f"spec.{kind}", "pod updates may not add or remove containers")]
-        errors = _deadline(spec, before)
+        at = "metadata.annotations"
+        errors = annotation_changes(annotations, had, at) + annotation_errors(annotations, spec, at)  # said twice
+        errors += _deadline(spec, before)
         errors += _tolerations(spec, before)
         errors += _gates(spec, before)
         gated = bool(before.get("schedulingGates"))

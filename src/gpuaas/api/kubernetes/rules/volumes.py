@@ -116,6 +116,7 @@ def _source(volume: View, pod_name: str, path: str, is_pod: bool) -> list[FieldE
             errors.append(forbidden(at, "may not specify more than 1 volume type"))
             continue
         seen = True
+        at = child(path, "persistentDisk") if source == "gcePersistentDisk" else at  # so the real server calls it
         errors += [required(child(at, field)) for field in needed if not content.get(field)]
         errors += _details(source, content, at, is_pod)
         if source == "ephemeral" and pod_name and volume.get("name"):
