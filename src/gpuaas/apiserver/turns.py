@@ -1,7 +1,9 @@
 """Who gets the processor when: requests and those who work behind the server share one loop.
 
 `Slices` bounds what a turn of the loop does for requests: without it everything that arrived at once would be served
-before the decision an earlier one was waiting for takes its next step, and it takes several. `Turns` is the other half.
+before the decision an earlier one was waiting for takes its next step, and it takes several. But if others need long for
+their part of a turn, requests that wait get as long: so they never have less than half of the processor. `Turns` is the
+other half.
 
 A burst of requests and the controllers' answers to it want the same processor. Without an order each request waits for
 the work that the ones before it caused. So while many requests wait for their writes, background work goes on at a
@@ -20,16 +22,17 @@ _EVERY: Final = (
     0.005  # seconds between turns under load: 200 a second, ten times what a controller manager allows itself
 )
 
-_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for
+_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for, at least
 
 
 class Slices:
-    """Requests in the order they came, a few milliseconds of them in each turn of the loop."""
+    """Requests in the order they came, in each turn of the loop for a few milliseconds, or as long as the others had."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._loop = asyncio.get_running_loop()
         self._now = now  # the loop's own time stands still within a turn
         self._end: float | None = None
+        self._served = 0.0  # when the last slice ended after which some had to wait
         self._waiting: deque[Callable[[], None]] = deque()
 
     def run(self, serve: Callable[[], None]) -> None:
@@ -38,6 +41,8 @@ class Slices:
             self._end = self._now() + _SLICE
             self._loop.call_soon(self._next)
         elif self._waiting or self._now() > self._end:
+            if not self._waiting:
+                self._served = self._now()
             self._waiting.append(serve)
             return
         serve()
@@ -46,10 +51,12 @@ class Slices:
         if not self._waiting:
             self._end = None
             return
-        self._end = self._now() + _SLICE
+        now = self._now()
+        self._end = now + max(_SLICE, now - self._served)
         self._loop.call_soon(self._next)
         while self._waiting and self._now() <= self._end:
             self._waiting.popleft()()
+        self._served = self._now()
 
 
 class Turns:

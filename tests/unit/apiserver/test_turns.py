@@ -128,6 +128,27 @@ async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -
     assert served[-1] == 9, "where nobody waits, a request is served at once"
 
 
+@scenario
+async def test_where_others_take_long_requests_that_wait_get_as_long() -> None:
+    now, served = 0.0, []
+    slices = Slices(lambda: now)
+
+    def serve(number: int) -> None:
+        nonlocal now
+        now += 0.001
+        served.append(number)
+
+    for number in range(60):
+        slices.run(partial(serve, number))
+    seen = []
+    while len(served) < 60:
+        seen.append(len(served))
+        now += 0.02  # a decision, between two turns for requests
+        await asyncio.sleep(0)
+    assert served == list(range(60))
+    assert seen == [3, 23, 43], "twenty of a millisecond for every twenty milliseconds"
+
+
 def test_it_is_quiet_when_no_request_is_under_way_and_none_came_meanwhile() -> None:
     turns = Turns()
     assert turns.is_quiet()

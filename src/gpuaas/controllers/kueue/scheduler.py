@@ -36,7 +36,6 @@ _LOOK_AGAIN = 0.02  # seconds
 _WRITTEN_TOGETHER = 0.006  # seconds of decisions
 _AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
 _HEADS = 64  # that are looked at without a pause, about
-_LONG = 0.1  # seconds that were too long for others: they get as many
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
 
@@ -57,7 +56,6 @@ class Scheduler:
         self._clock = clock
         self._recorder = recorder
         self._runs = self._due = False
-        self._not_before = 0.0
         self._alarm: int | None = None  # the earliest end of a back-off that is waited for
         self._writes: set[asyncio.Future[Any]] = set()
         self._admitting: dict[str, asyncio.Future[None]] = {}
@@ -72,15 +70,10 @@ class Scheduler:
         return not self._due and not self._writes and self.words.idle
 
     def wake(self) -> None:
-        """Something changed: look in the loop's next turn, once for all that changes in this one; or when others have
-        had their share of a processor that the last look kept to itself."""
+        """Something changed: look in the loop's next turn, once for all that changes in this one."""
         if self._runs and not self._due:
             self._due = True
-            loop, rest = asyncio.get_running_loop(), self._not_before - self._clock.monotonic()
-            if rest > 0:
-                loop.call_later(rest, self._look)
-            else:
-                loop.call_soon(self._look)
+            asyncio.get_running_loop().call_soon(self._look)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -98,15 +91,11 @@ class Scheduler:
         self._due = False
         if not self._runs:
             return
-        began, settled = self._clock.monotonic(), True
         try:
-            settled = self._settle()
+            if not self._settle():
+                self.wake()
         except Exception:  # what comes next may still be decided
             _log.exception("a cycle failed")
-        ended = self._clock.monotonic()
-        self._not_before = 2 * ended - began if ended - began > _LONG else ended
-        if not settled:
-            self.wake()
         deadline = self._mirror.engine.next_wakeup()
         if deadline is not None and (self._alarm is None or deadline < self._alarm):
             self._alarm = deadline

@@ -4,7 +4,6 @@ import asyncio
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
@@ -49,21 +48,3 @@ async def test_long_decisions_are_made_in_stretches(takes: float, at_a_stretch: 
         seen.append(engine.left)
     running.cancel()
     assert max(before - after for before, after in pairwise(seen)) == at_a_stretch
-
-
-@scenario
-async def test_who_kept_the_processor_for_long_leaves_it_to_others_as_long() -> None:
-    clock = VirtualClock()
-    engine = SlowEngine(clock, 0.5)
-    delays: list[float] = []
-    loop = asyncio.get_running_loop()
-    client: Any = SimpleNamespace(hasten=lambda: None)
-    mirror: Any = SimpleNamespace(engine=engine)
-    scheduler = Scheduler(client, Any, mirror, clock, Any)  # type: ignore[arg-type]
-    running = asyncio.ensure_future(scheduler.run())
-    with patch.object(loop, "call_later", lambda delay, look: delays.append(delay)):
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-    running.cancel()
-    assert engine.left == 49
-    assert delays == [pytest.approx(0.5)]
