@@ -21,7 +21,7 @@ from gpuaas.base.repeats import Repeats
 from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
-from gpuaas.machinery.schema.structural import prune, read
+from gpuaas.machinery.schema.structural import has_embedded, prune, read
 from gpuaas.machinery.schema.subresources import said_of_status, scale_errors
 from gpuaas.machinery.tables import AGE
 
@@ -53,7 +53,9 @@ class CustomVersion:
             schema = self._schemas.inline(self.openapi)
             for key in ("apiVersion", "kind"):
                 schema.properties.setdefault(key, self._schemas.inline(_STRING))
-            schema.properties["metadata"] = self._schemas.named(OBJECT_META)
+            metadata = schema.properties["metadata"] = self._schemas.named(OBJECT_META)
+            if has_embedded(schema):
+                _name_metadata(schema, metadata)
             self._schema = schema
         return self._schema
 
@@ -107,6 +109,16 @@ class CustomVersion:
 
     def shown(self, obj: Object) -> Object:
         return prune(self.schema, obj)[0]
+
+
+def _name_metadata(schema: Schema, metadata: Schema) -> None:
+    """Objects inside of others have metadata as well: who owns which part of it is known by its type."""
+    for place in (*schema.properties.values(), schema.items, schema.additional):
+        if place is None or place is metadata or not has_embedded(place):
+            continue
+        if place.embedded:
+            place.properties["metadata"] = metadata
+        _name_metadata(place, metadata)
 
 
 class _SelectableFields(Behaviour):

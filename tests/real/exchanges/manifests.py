@@ -240,3 +240,28 @@ def kinds_without_names(w: Wire) -> None:
         w.patch(f"{path}/x", {}, MERGE)
         w.put(f"{path}/x", {})
         w.post(f"{path}/x", {})
+
+
+@case
+def objects_inside_of_others(w: Wire) -> None:
+    inside = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    fields = {"one": inside, "many": {"type": "array", "items": inside}}
+    path = _defined(w, "nests", "Nest", {"type": "object", "properties": fields})
+
+    def egg(**metadata: Any) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+    for one in (
+        egg(),
+        egg(name="a", namespace="b", labels={"c": "d"}, finalizers=["e/f"]),
+        egg(namespace="<< x >>"),
+        egg(name="a/b"),
+        egg(labels={"a b": "c"}),
+        egg(labels={"a": "b c"}, annotations={"a b": "c"}),
+        egg(finalizers=["plain"]),
+        egg(ownerReferences=[{"kind": "x"}]),
+        egg(generateName="x-", generation=-1),
+    ):
+        w.post(path, _custom("Nest", "a", one=one), dryRun="All")
+    w.post(path, _custom("Nest", "a", many=[egg(), egg(namespace="N")]), dryRun="All")
+    w.prepare("DELETE", f"{CRDS}/nests.{GROUP}")

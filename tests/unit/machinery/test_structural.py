@@ -200,6 +200,17 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "what must not be": ({"not": "bad"}, [f'{NIL}"spec.not" must not validate the schema (not)']),
     "what is required": ({"needs": {}}, ["spec.needs.x: Required value", "spec.needs.y: Required value"]),
     "a null does not fulfil a requirement": ({"needs": {"x": None, "y": "1"}}, ["spec.needs.x: Required value"]),
+    "an embedded object with labels and places of no form": (
+        {"embedded": {"apiVersion": "v1", "kind": "A", "metadata": {"namespace": "A B", "labels": {"a b": "c"}}}},
+        [
+            'spec.embedded.metadata.namespace: Invalid value: "A B": a lowercase RFC 1123 label must consist of lower case'
+            " alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or"
+            " '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+            'spec.embedded.metadata.labels: Invalid value: "a b": name part must consist of alphanumeric characters, '
+            "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "
+            "'123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+        ],
+    ),
     "an embedded object without a type": (
         {"embedded": {}},
         ["spec.embedded.apiVersion: Required value", "spec.embedded.kind: Required value"],

@@ -6,12 +6,13 @@ stricter schema does not lock existing objects. Rules in CEL are module rules' q
 `blocks_rules` finds nothing: a rule may not see values of the wrong type.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
+from gpuaas.api.metadata import validate_metadata
 from gpuaas.base.fielderrors import FieldError, duplicate, invalid, keyed, required
 from gpuaas.base.fielderrors import child as child_path
-from gpuaas.base.names import is_dns1035_label
+from gpuaas.base.names import is_dns1035_label, is_path_segment
 from gpuaas.machinery.schema.keywords import compile_check
 from gpuaas.machinery.schema.model import MISSING, Schema
 from gpuaas.machinery.schema.structural import has_embedded, in_order
@@ -156,6 +157,7 @@ def _check_embedded(schema: Schema, value: Any, path: str) -> list[FieldError]:
     if isinstance(value, Mapping):
         if schema.embedded:
             errors.extend(_check_type_meta(value, path))
+            errors.extend(_check_object_meta(value, child_path(path, "metadata")))
         for key, item in value.items():
             place = schema.properties.get(key)
             if place is not None and has_embedded(place):
@@ -182,3 +184,29 @@ def _check_type_meta(value: Mapping[str, Any], path: str) -> list[FieldError]:
             detail = f"may have mixed case, but should otherwise match: {','.join(complaints)}"
             errors.append(invalid(where, value[name], detail))
     return errors
+
+
+def _check_object_meta(value: Mapping[str, Any], path: str) -> list[FieldError]:
+    """Of an object inside of another, which need not have a name yet. What is not of its type was dropped before."""
+    said = value.get("metadata")
+    if not isinstance(said, Mapping):
+        return []
+    metadata = {key: item for key, item in said.items() if key not in _META_TYPES or _META_TYPES[key](item)}
+    metadata["name"] = metadata.get("name") or "x"
+    return validate_metadata({"metadata": metadata}, bool(metadata.get("namespace")), is_path_segment, path)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
+
+
+_META_TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "name": lambda value: isinstance(value, str),
+    "generateName": lambda value: isinstance(value, str),
+    "namespace": lambda value: isinstance(value, str),
+    "generation": lambda value: isinstance(value, int),
+    "labels": _texts,
+    "annotations": _texts,
+    "finalizers": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "ownerReferences": lambda value: isinstance(value, list) and all(isinstance(item, Mapping) for item in value),
+}

@@ -47,7 +47,9 @@ class CertificateSigningRequest(Plain):
             "spec.signerName", spec.get("signerName") or ""
         )
         if request_pem(spec) is None:
-            errors.insert(0, invalid("spec.request", spec.get("request"), "PEM block type must be CERTIFICATE REQUEST"))
+            errors.insert(
+                0, invalid("spec.request", spec.get("request") or None, "PEM block type must be CERTIFICATE REQUEST")
+            )
         seconds = spec.get("expirationSeconds")
         if seconds is not None and seconds < _SHORTEST_SECONDS:
             why = f"may not specify a duration less than {_SHORTEST_SECONDS} seconds (10 minutes)"
