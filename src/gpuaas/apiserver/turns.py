@@ -2,8 +2,8 @@
 
 `Slices` bounds what a turn of the loop does for requests: without it everything that arrived at once would be served
 before the decision an earlier one was waiting for takes its next step, and it takes several. But if others need long for
-their part of a turn, requests that wait get as long: so they never have less than half of the processor. `Turns` is the
-other half.
+their part of a turn, requests that wait get as long, within limits: what requests cause is others' work as well, and the
+turns must not grow from one to the next. `Turns` is the other half.
 
 A burst of requests and the controllers' answers to it want the same processor. Without an order each request waits for
 the work that the ones before it caused. So while many requests wait for their writes, background work goes on at a
@@ -23,10 +23,11 @@ _EVERY: Final = (
 )
 
 _SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for, at least
+_LONGEST_SLICE: Final = 0.05
 
 
 class Slices:
-    """Requests in the order they came, in each turn of the loop for a few milliseconds, or as long as the others had."""
+    """Requests in the order they came, in each turn of the loop for a few milliseconds, or about as long as the others had."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._loop = asyncio.get_running_loop()
@@ -52,7 +53,7 @@ class Slices:
             self._end = None
             return
         now = self._now()
-        self._end = now + max(_SLICE, now - self._served)
+        self._end = now + min(max(_SLICE, now - self._served), _LONGEST_SLICE)
         self._loop.call_soon(self._next)
         while self._waiting and self._now() <= self._end:
             self._waiting.popleft()()
