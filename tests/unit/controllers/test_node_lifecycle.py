@@ -95,7 +95,9 @@ async def test_a_node_written_by_hand_stays_as_it_was_written() -> None:
         on.cluster.put(NODES, node("ready"))
         on.cluster.put(NODES, node("broken", ready=False))
         await on.advance(600)
-        states = {name: on.cluster.read(NODES, name)["status"]["conditions"][0]["status"] for name in ("ready", "broken")}
+        states = {
+            name: on.cluster.read(NODES, name)["status"]["conditions"][0]["status"] for name in ("ready", "broken")
+        }
         assert states == {"ready": "True", "broken": "False"}
 
 
