@@ -118,7 +118,7 @@ class Definitions:
     def start(self) -> None:
         store = self._cluster.store
         self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, leave_to_the_user)
-        self._cluster.admission.register(DEFINITIONS.group, DEFINITIONS.plural, warn_of_what_nobody_checks)
+        self._cluster.admission.register_check(DEFINITIONS.group, DEFINITIONS.plural, warn_of_what_nobody_checks)
         shared = SharedSchemas(self._cluster.schemas)
         for ours in self._bundled.values():
             self._cluster.catalogue.add(bundled_resource(ours, shared))
@@ -295,6 +295,8 @@ class Definitions:
 
     async def _report(self, definition: Mapping[str, Any], status: Object) -> None:
         name = definition["metadata"]["name"]
+        gone = ((definition.get("status") or {}).get("acceptedNames") or {}).keys() - status["acceptedNames"].keys()
+        status = {**status, "acceptedNames": {**status["acceptedNames"], **dict.fromkeys(gone)}}
         try:
             await self._client.patch(
                 DEFINITIONS, name, {"status": status}, subresource="status", field_manager="kube-apiserver"

@@ -112,6 +112,27 @@ def test_a_kind_that_wants_a_name_in_use_goes_on_under_those_it_has(api: Api) ->
     assert next(each for each in resources if each["name"] == "pins")["shortNames"] == ["pins"]
 
 
+def test_a_name_that_is_given_up_is_not_accepted_any_more(api: Api) -> None:
+    api.send("POST", DEFINITIONS, definition("nuts", version()))
+    settled(api, lambda: status_of(api, "nuts.example.org"))
+    api.send("PATCH", f"{DEFINITIONS}/nuts.example.org", {"spec": {"names": {"shortNames": None}}}, MERGE)
+
+    def accepted() -> dict[str, Any]:
+        names: dict[str, Any] = api.send("GET", f"{DEFINITIONS}/nuts.example.org").body["status"]["acceptedNames"]
+        return names
+
+    settled(api, lambda: "shortNames" not in accepted())
+    assert accepted() == {"plural": "nuts", "singular": "nut", "kind": "Nut", "listKind": "NutList"}
+
+
+def test_what_is_refused_is_not_warned_of(api: Api) -> None:
+    odd = version()
+    odd["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["name"]["format"] = "poem"
+    made = {**definition("bolts", odd), "metadata": {"name": "other.example.org"}}
+    refused = api.send("POST", DEFINITIONS, made)
+    assert (refused.status, refused.warnings) == (422, [])
+
+
 @pytest.mark.parametrize(
     ("said", "status", "reason", "message"),
     [
