@@ -13,6 +13,7 @@ from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes import admission as rules
 from gpuaas.api.kubernetes import default_classes
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
+from gpuaas.api.kubernetes.rules.profiles import take_profiles
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.pod_security import PodSecurity
@@ -126,6 +127,7 @@ class Admission:
         if op.subresource:
             return
         if old is None:
+            op.warnings.extend(take_profiles(obj))
             self._account(op, obj)
             classes = {
                 entry.obj["metadata"]["name"]: entry.obj

@@ -221,6 +221,16 @@ def templates_of_an_older_time(w: Wire) -> None:
         made = pod("p", **spec)
         made["metadata"]["annotations"] = said
         w.post(w.path("pods"), made, dryRun="All")
+    for name, said, spec in (
+        ("a", "runtime/default", {}),
+        ("b", "localhost/x", told),
+        ("c", "localhost/", {}),
+        ("d", "unconfined", told),
+        ("e", "localhost/y", {"os": {"name": "windows"}}),
+    ):
+        made = pod(name, **spec)
+        made["metadata"]["annotations"] = {profile: said}
+        w.post(w.path("pods"), made, dryRun="All")
     w.post(w.path("pods"), pod("r"))
     for key in ("kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/c"):
         w.patch(w.path("pods/r"), {"metadata": {"annotations": {key: "unconfined"}}}, MERGE)

@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
-from tests.unit.api.kubernetes.rulebook import complaints, pod, refused
+from tests.unit.api.kubernetes.rulebook import complaints, made, pod, refused
+
+from gpuaas.api.kubernetes.rules.profiles import take_profiles
 
 ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
@@ -70,3 +72,23 @@ def test_a_disk_of_google_is_called_as_the_real_server_calls_it() -> None:
     assert refused(pod(volumes=[{"name": "v", "gcePersistentDisk": {}}])) == [
         "spec.volumes[0].persistentDisk.pdName: Required value"
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "spec", "field", "warned"),
+    [
+        ("runtime/default", {}, {"type": "RuntimeDefault"}, True),
+        ("localhost/x", {}, {"type": "Localhost", "localhostProfile": "x"}, True),
+        ("localhost/", {}, None, True),
+        ("unconfined", profile("appArmorProfile", "Unconfined"), None, False),
+        ("unconfined", {"container": profile("appArmorProfile", "Unconfined")}, {"type": "Unconfined"}, False),
+        ("unconfined", {"os": {"name": "windows"}}, None, False),
+    ],
+)
+def test_a_profile_in_an_annotation_becomes_a_field(
+    said: str, spec: dict[str, Any], field: dict[str, str] | None, warned: bool
+) -> None:
+    obj = made(annotated({f"{ARMOR}c": said}, **spec))
+    warning = f'metadata.annotations[{ARMOR}c]: deprecated since v1.30; use the "appArmorProfile" field instead'
+    assert take_profiles(obj) == ([warning] if warned else [])
+    assert (obj["spec"]["containers"][0].get("securityContext") or {}).get("appArmorProfile") == field

@@ -6,14 +6,14 @@ What an annotation and a field both say must be the same. Warnings about annotat
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from gpuaas.api.kubernetes.rules.checks import each
+from gpuaas.api.kubernetes.rules.profiles import APPARMOR
 from gpuaas.api.kubernetes.rules.volumes import descending_path
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, keyed, quote
 
-_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -39,7 +39,7 @@ def annotation_errors(annotations: View | None, spec: View, path: str) -> list[F
         if key == _SECCOMP_POD or key.startswith(_SECCOMP):
             errors += _seccomp(profile, child(path, key))
     for key, profile in annotations.items():
-        if key.startswith(_APPARMOR):
+        if key.startswith(APPARMOR):
             errors += _apparmor(key, profile, spec, path)
     return errors
 
@@ -54,7 +54,7 @@ def _seccomp(profile: str, path: str) -> list[FieldError]:
 
 def _apparmor(key: str, profile: str, spec: View, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    name = key.removeprefix(_APPARMOR)
+    name = key.removeprefix(APPARMOR)
     if all(container.get("name") != name for container, _ in _containers(spec, "")):
         errors.append(invalid(keyed(path, key), name, "container not found"))
     if profile not in ("", "runtime/default", "unconfined") and not profile.startswith(_LOCAL):
@@ -79,7 +79,7 @@ def profile_mismatches(annotations: View | None, spec: View, path: str) -> list[
     if (spec.get("os") or {}).get("name") == "windows":
         return errors
     for container, where in containers:
-        own, key = container.get("securityContext") or {}, f"{_APPARMOR}{container.get('name', '')}"
+        own, key = container.get("securityContext") or {}, f"{APPARMOR}{container.get('name', '')}"
         at = child(where, "securityContext", "appArmorProfile")
         said = own.get("appArmorProfile") or security.get("appArmorProfile")
         errors += _mismatch("apparmor", annotations.get(key), said, at)
@@ -105,18 +105,18 @@ def annotation_changes(annotations: View | None, old: View | None, path: str) ->
     new, before = annotations or {}, old or {}
     errors: list[FieldError] = []
     for key in (key for key, value in before.items() if new.get(key) != value):
-        if key.startswith(_APPARMOR):
+        if key.startswith(APPARMOR):
             errors.append(forbidden(keyed(path, key), "may not remove or update AppArmor annotations"))
         if key == _MIRROR:
             errors.append(forbidden(keyed(path, key), "may not remove or update mirror pod annotation"))
     for key in (key for key in new if key not in before):
-        if key.startswith(_APPARMOR):
+        if key.startswith(APPARMOR):
             errors.append(forbidden(keyed(path, key), "may not add AppArmor annotations"))
         if key == _MIRROR:
             errors.append(forbidden(keyed(path, key), "may not add mirror pod annotation"))
     return errors
 
 
-def _containers(spec: View, path: str) -> Iterator[tuple[View, str]]:
+def _containers(spec: View, path: str) -> Iterator[tuple[Any, str]]:
     for kind in _CONTAINERS:
         yield from each(spec, kind, path)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gpuaas.api.kubernetes.rules.checks import each
+from gpuaas.api.kubernetes.rules.profiles import APPARMOR, APPARMOR_FIELD, profile_field
 from gpuaas.api.kubernetes.rules.volume_warnings import volume_warnings
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import child, keyed
@@ -41,7 +42,6 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _BYTES: Final = ("memory", "ephemeral-storage")
 _CRITICAL: Final = "scheduler.alpha.kubernetes.io/critical-pod"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
-_APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _looked_at: Final = Repeats[list[str]]()
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -89,10 +89,10 @@ def _annotation_warnings(annotations: View, spec: View, at: str) -> list[str]:
             key = f"{_SECCOMP_CONTAINER}{container.get('name', '')}"
             if key in annotations and not (container.get("securityContext") or {}).get("seccompProfile"):
                 found.append(key)
-            key = f"{_APPARMOR}{container.get('name', '')}"
+            key = f"{APPARMOR}{container.get('name', '')}"
             if key in annotations and at != "metadata.annotations" and _unsaid(annotations[key], container, spec):
                 found.append(key)
-                words[key] = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+                words[key] = APPARMOR_FIELD
     seccomp = 'non-functional in v1.27+; use the "seccompProfile" field instead'
     return [f"{keyed(at, key)}: {words.get(key, seccomp)}" for key in found]
 
@@ -102,12 +102,7 @@ def _unsaid(profile: str, container: View, pod: View) -> bool:
     if (container.get("securityContext") or {}).get("appArmorProfile"):
         return False
     whole = (pod.get("securityContext") or {}).get("appArmorProfile")
-    kind, _, local = profile.partition("/")
-    if kind == "localhost" and local:
-        said = {"type": "Localhost", "localhostProfile": local}
-    else:
-        said = {"type": {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}.get(profile, "")}
-    return whole is None or whole != said
+    return whole is None or whole != profile_field(profile)
 
 
 def _spec_warnings(spec: View, at: str) -> list[str]:
