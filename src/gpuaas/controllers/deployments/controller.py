@@ -95,9 +95,6 @@ class DeploymentController(Controller):
         name, namespace = one["metadata"]["name"], one["metadata"]["namespace"]
         return await self.client.patch(REPLICA_SETS, name, {**patch, "metadata": metadata}, namespace)
 
-    def view(self, namespace: str, name: str) -> Object | None:
-        return self._sets.get(namespace, name)
-
 
 class _Step:
     """One pass over one deployment. `deployment` is replaced as its status is written on the way."""
@@ -226,13 +223,10 @@ class _Step:
         return made
 
     async def _resolve_collision(self, name: str, namespace: str) -> Object | None:
-        """The name is taken: by what we wanted anyway, or by another template with the same hash."""
-        known = self._controller.view(namespace, name)
-        if (
-            known is not None
-            and is_controlled_by(known, self._deployment)
-            and plan.same_template(known, self._deployment)
-        ):
+        """The name is taken: by what we wanted anyway, or by another template with the same hash. The server is asked: it
+        may be one of our own that was made when the answer got lost, and our view need not know it yet."""
+        known = await self._client.get(REPLICA_SETS, name, namespace)
+        if is_controlled_by(known, self._deployment) and plan.same_template(known, self._deployment):
             return known
         status = dict(self._deployment.get("status") or {})
         status["collisionCount"] = status.get("collisionCount", 0) + 1
