@@ -12,7 +12,9 @@ import h2.connection
 import h2.errors
 import h2.events
 import h2.settings
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from gpuaas.apiserver import frames
 from gpuaas.apiserver.http import MAX_BODY, Answer, Request, Response, Stream, StreamWriter
@@ -410,3 +412,78 @@ def test_asking_and_taking_back_without_end_is_not_served_without_end() -> None:
         assert not connect.connections
 
     told(story, handler)
+
+
+class Sink:
+    """A transport that takes everything; a connection without a wire."""
+
+    def __init__(self) -> None:
+        self.sent = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+WHOLE = b"\x82\x87\x84\x41\x04here"  # GET https / of "here"
+NUMBERS = st.sampled_from([0, 1, 2, 3, 5, 7, 2**31 - 1])
+SIZES = st.sampled_from([0, 1, 16384, 65535, 2**31 - 1, 2**31, 2**32 - 1])
+PIECES = st.one_of(
+    st.builds(frames.frame, st.integers(0, 12), st.integers(0, 255), NUMBERS, st.binary(max_size=40)),
+    st.builds(lambda number, flags: frames.frame(frames.HEADERS, flags, number, WHOLE), NUMBERS, st.sampled_from([4, 5])),
+    st.builds(lambda number, flags: frames.frame(frames.DATA, flags, number, b"body"), NUMBERS, st.sampled_from([0, 1])),
+    st.builds(lambda number, size: frames.frame(frames.WINDOW_UPDATE, 0, number, size.to_bytes(4, "big")), NUMBERS, SIZES),
+    st.builds(lambda key, value: frames.settings({key: value}), st.integers(0, 7), SIZES),
+    st.builds(frames.reset, NUMBERS, st.just(8)),
+    st.binary(max_size=30),
+)  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(PIECES, max_size=25), st.lists(st.integers(1, 200), max_size=10), st.booleans())
+def test_whatever_arrives_nothing_breaks_and_nothing_is_left_behind(
+    pieces: list[bytes], cuts: list[int], well_begun: bool
+) -> None:
+    watched = Watched()
+
+    async def run() -> None:
+        connections: set[Http2Connection] = set()
+        connection = Http2Connection(
+            lambda request: watched(request) if len(request.body) % 2 == 0 else echo(request), connections, Slices()
+        )
+        sink = Sink()
+        connection.connection_made(sink)  # type: ignore[arg-type]
+        data = (frames.PREFACE + frames.settings({}) if well_begun else b"") + b"".join(pieces)
+        while data and not sink.closed:
+            size = cuts.pop() if cuts else len(data)
+            connection.data_received(data[:size])
+            data = data[size:]
+            await asyncio.sleep(0)
+            for writer in watched.writers:
+                writer.write(b"event\n")
+        connection.pause_writing()
+        connection.resume_writing()
+        connection.look(1e12)
+        connection.connection_lost(None)
+        assert not connections
+        assert watched.heard.count("gone") == len(watched.writers), "everybody is told that the client has gone"
+        assert all(writer.closed for writer in watched.writers)
+
+    asyncio.run(run())
