@@ -1,9 +1,9 @@
 """Who gets the processor when: requests and those who work behind the server share one loop.
 
 `Slices` bounds what a turn of the loop does for requests: without it everything that arrived at once would be served
-before the decision an earlier one was waiting for takes its next step, and it takes several. But if others need long for
-their part of a turn, requests that wait get as long, within limits: what requests cause is others' work as well, and the
-turns must not grow from one to the next. `Turns` is the other half.
+before the decision an earlier one was waiting for takes its next step, and it takes several. Where others need very long
+for their part of a turn (a thousand queues in contention), requests that wait get a longer slice, or they would starve.
+`Turns` is the other half.
 
 A burst of requests and the controllers' answers to it want the same processor. Without an order each request waits for
 the work that the ones before it caused. So while many requests wait for their writes, background work goes on at a
@@ -22,12 +22,13 @@ _EVERY: Final = (
     0.005  # seconds between turns under load: 200 a second, ten times what a controller manager allows itself
 )
 
-_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for, at least
-_LONGEST_SLICE: Final = 0.05
+_SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for
+_LONG: Final = 0.1  # seconds others take of a turn, after which requests get the longer slice
+_LONG_SLICE: Final = 0.05
 
 
 class Slices:
-    """Requests in the order they came, in each turn of the loop for a few milliseconds, or about as long as the others had."""
+    """Requests in the order they came, in each turn of the loop for a few milliseconds; more where the others had very long."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._loop = asyncio.get_running_loop()
@@ -53,7 +54,7 @@ class Slices:
             self._end = None
             return
         now = self._now()
-        self._end = now + min(max(_SLICE, now - self._served), _LONGEST_SLICE)
+        self._end = now + (_LONG_SLICE if now - self._served > _LONG else _SLICE)
         self._loop.call_soon(self._next)
         while self._waiting and self._now() <= self._end:
             self._waiting.popleft()()

@@ -129,7 +129,7 @@ async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -
 
 
 @scenario
-async def test_where_others_take_long_requests_that_wait_get_as_long() -> None:
+async def test_where_others_take_very_long_requests_that_wait_get_more() -> None:
     now, served = 0.0, []
     slices = Slices(lambda: now)
 
@@ -138,15 +138,15 @@ async def test_where_others_take_long_requests_that_wait_get_as_long() -> None:
         now += 0.001
         served.append(number)
 
-    for number in range(60):
+    for number in range(150):
         slices.run(partial(serve, number))
     seen = []
-    while len(served) < 60:
+    while len(served) < 150:
         seen.append(len(served))
-        now += 0.02  # a decision, between two turns for requests
+        now += 0.2  # a decision, between two turns for requests
         await asyncio.sleep(0)
-    assert served == list(range(60))
-    assert seen == [3, 23, 43], "twenty of a millisecond for every twenty milliseconds"
+    assert served == list(range(150))
+    assert seen == [3, 53, 104], "fifty milliseconds of them in every turn"
 
 
 def test_it_is_quiet_when_no_request_is_under_way_and_none_came_meanwhile() -> None:
