@@ -257,7 +257,7 @@ def check_type(op: Operation, obj: Object) -> Object:
         rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
         obj = {"kind": name or kind.kind, "apiVersion": api_version or kind.api_version, **rest}
     if obj["apiVersion"] != kind.api_version or obj["kind"] != kind.kind:
-        raise _of_another_kind(op, obj)
+        raise _of_another_kind(op, obj, str(api_version or ""))
     return obj
 
 
@@ -273,7 +273,8 @@ def check_kind(obj: Object, kind: str) -> None:
     )
 
 
-def _of_another_kind(op: Operation, obj: Object) -> ApiError:
+def _of_another_kind(op: Operation, obj: Object, said: str) -> ApiError:
+    """`said` is the version it named itself."""
     kind, api_version, name = op.kind, str(obj["apiVersion"]), str(obj["kind"])
     version = api_version.rpartition("/")[2]
     if not op.resource.custom:
@@ -285,10 +286,12 @@ def _of_another_kind(op: Operation, obj: Object) -> ApiError:
         if name != kind.kind:
             ours = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
             return BadRequest(f"{refused}converting ({version}.{name}) to ({ours}): unknown conversion")
-    if api_version != kind.api_version:
+    if said != kind.api_version:
         return BadRequest(
-            f"the API version in the data ({api_version}) does not match the expected API version ({kind.api_version})"
+            f"the API version in the data ({said}) does not match the expected API version ({kind.api_version})"
         )
     meta = obj.get("metadata")
-    called = meta.get("name", "") if isinstance(meta, dict) else ""
-    return Invalid(kind.group, name, called, [invalid("kind", name, f"must be {kind.kind}")])
+    called = meta.get("name") if isinstance(meta, dict) else None
+    return Invalid(
+        kind.group, name, called if isinstance(called, str) else "", [invalid("kind", name, f"must be {kind.kind}")]
+    )

@@ -275,3 +275,12 @@ def objects_inside_of_others(w: Wire) -> None:
         w.post(path, _custom("Nest", "a", one=one), dryRun="All")
     w.post(path, _custom("Nest", "a", many=[egg(), egg(namespace="N")]), dryRun="All")
     w.prepare("DELETE", f"{CRDS}/nests.{GROUP}")
+
+
+@case
+def custom_objects_of_another_kind(w: Wire) -> None:
+    path = _defined(w, "flags", "Flag", {"type": "object"})
+    for meta in ({"name": None}, {"name": "plain"}, {}):
+        w.post(path, {"apiVersion": f"{GROUP}/v1", "kind": "Other", "metadata": meta})
+        w.post(path, {"kind": "Other", "metadata": meta})
+    w.prepare("DELETE", f"{CRDS}/flags.{GROUP}")

@@ -97,6 +97,14 @@ def test_an_object_cannot_grow_for_ever_and_a_large_one_can_be_deleted(api: Api)
     assert api.send("DELETE", f"{ANYTHING}/large").status == 200
 
 
+@pytest.mark.parametrize("name", [{"a": None}, 3, ["x"], True], ids=str)
+def test_a_name_that_is_no_text_is_refused_whatever_kind_comes_with_it(api: Api, name: Any) -> None:
+    body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "metadata": {"name": name}}
+    for kind in ("Other", "ResourceFlavor"):
+        answer = api.send("POST", "/apis/kueue.x-k8s.io/v1beta2/resourceflavors", {**body, "kind": kind})
+        assert answer.status in (400, 422)
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
