@@ -7,6 +7,7 @@ awaitable of one, so that what needs no waiting costs no task. Requests of one c
 
 import asyncio
 import ssl
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import lru_cache, partial
@@ -97,7 +98,7 @@ Answer = Response | Stream
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 
-class StreamWriter:
+class StreamWriter(ABC):
     """The open end of a stream: pieces in, `close` ends it properly."""
 
     __slots__ = ("closed", "on_pause", "on_resume")
@@ -107,11 +108,11 @@ class StreamWriter:
         self.on_pause: Callable[[], None] | None = None  # the client reads slower than we write
         self.on_resume: Callable[[], None] | None = None
 
-    def write(self, data: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def write(self, data: bytes) -> None: ...
 
-    def close(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def close(self) -> None: ...
 
 
 class ChunkedWriter(StreamWriter):

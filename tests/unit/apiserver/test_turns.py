@@ -105,48 +105,36 @@ def test_who_gave_up_takes_no_turn_from_others(monkeypatch: pytest.MonkeyPatch) 
     play()
 
 
-@scenario
-async def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came() -> None:
-    now, served = 0.0, []
-    slices = Slices(lambda: now)
+@pytest.mark.parametrize(
+    ("others", "by_turn"),
+    [(0.0, [3, 6, 9]), (1 / 16, [3, 6, 9]), (1 / 4, [3, 55, 107])],
+    ids=["nobody else", "others take a while", "others take very long: longer slices"],
+)
+def test_what_arrives_at_once_is_served_in_slices_in_the_order_it_came(others: float, by_turn: list[int]) -> None:
+    @scenario
+    async def play() -> None:
+        now, served = 0.0, []
+        slices = Slices(lambda: now)
 
-    def serve(number: int) -> None:
-        nonlocal now
-        now += 0.001
-        served.append(number)
+        def serve(number: int) -> None:
+            nonlocal now
+            now += 1 / 1024  # a number that adds up exactly
+            served.append(number)
 
-    for number in range(9):
-        slices.run(partial(serve, number))
-    seen = []
-    while len(served) < 9:
-        seen.append(len(served))
-        await asyncio.sleep(0)
-    assert served == list(range(9))
-    assert seen == [3, 6], "each turn of the loop begins no more than its slice has time for"
-    await _turn_of_the_loop()
-    slices.run(partial(serve, 9))
-    assert served[-1] == 9, "where nobody waits, a request is served at once"
+        for number in range(150):
+            slices.run(partial(serve, number))
+        seen = []
+        while len(served) < 150:
+            seen.append(len(served))
+            now += others
+            await asyncio.sleep(0)
+        assert served == list(range(150))
+        assert seen[: len(by_turn)] == by_turn
+        await _turn_of_the_loop()
+        slices.run(partial(serve, 150))
+        assert served[-1] == 150, "where nobody waits, a request is served at once"
 
-
-@scenario
-async def test_where_others_take_very_long_requests_that_wait_get_more() -> None:
-    now, served = 0.0, []
-    slices = Slices(lambda: now)
-
-    def serve(number: int) -> None:
-        nonlocal now
-        now += 0.001
-        served.append(number)
-
-    for number in range(150):
-        slices.run(partial(serve, number))
-    seen = []
-    while len(served) < 150:
-        seen.append(len(served))
-        now += 0.2  # a decision, between two turns for requests
-        await asyncio.sleep(0)
-    assert served == list(range(150))
-    assert seen == [3, 53, 104], "fifty milliseconds of them in every turn"
+    play()
 
 
 def test_it_is_quiet_when_no_request_is_under_way_and_none_came_meanwhile() -> None:
