@@ -14,8 +14,7 @@ from gpuaas.api.kubernetes.schemas import schema_source
 from gpuaas.api.kubernetes.wire import wire_numbers, wire_type
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation
-from gpuaas.base.errors import ApiError, BadRequest, Invalid, MethodNotAllowed, UnsupportedMediaType
-from gpuaas.base.fielderrors import invalid
+from gpuaas.base.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from gpuaas.machinery.gojson import json_problem, whole_characters
 from gpuaas.machinery.jsonpatch import json_kind
 from gpuaas.machinery.protobuf import ProtobufError, ProtobufReader, unwrap
@@ -37,14 +36,8 @@ _UNSUPPORTED: Final = (
 _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
-_SCHEME: Final = "pkg/runtime/scheme.go:111"  # what the real server calls its table of types
+SCHEME: Final = "pkg/runtime/scheme.go:111"  # what the real server calls its table of types
 _MAX_DEPTH: Final = 200  # objects in objects; schemas of whole workloads have 50
-_PACKAGES: Final = {
-    "Binding": "core",
-    "Eviction": "policy",
-    "Scale": "autoscaling",
-    "TokenRequest": "authentication",
-}  # where Go keeps the types that subresources take
 _SUMMARY: Final = 30  # bytes of a body that are repeated in the answer
 
 _decoder = msgspec.json.Decoder()
@@ -63,7 +56,7 @@ def read_object(body: bytes, media: str, kind: str) -> Object:
         _check_type_meta(obj)
     except Unreadable as problem:
         raise BadRequest(
-            f"the object provided is unrecognized (must be of type {kind}): {problem} ({_summary(body)})"
+            f"the object provided is unrecognized (must be of type {kind}): {problem} ({summary(body)})"
         ) from None
     return {} if obj is None else obj
 
@@ -79,7 +72,7 @@ def read_options(body: bytes, media: str) -> Object | None:
         raise BadRequest(str(problem)) from None
     if obj and obj.get("kind", "DeleteOptions") != "DeleteOptions":
         version = obj.get("apiVersion", "")
-        raise BadRequest(f'no kind "{obj["kind"]}" is registered for version "{version}" in scheme "{_SCHEME}"')
+        raise BadRequest(f'no kind "{obj["kind"]}" is registered for version "{version}" in scheme "{SCHEME}"')
     return obj or {}
 
 
@@ -239,59 +232,9 @@ def _check_type_meta(obj: Any) -> None:
             raise Unreadable(f"couldn't get version/kind; json parse error: {what}")
 
 
-def _summary(body: bytes) -> str:
+def summary(body: bytes) -> str:
     if not body:
         return "<empty>"
     more = " ..." if len(body) > _SUMMARY else ""
     head = body[:_SUMMARY]
     return (head.decode(errors="replace") if head.startswith(b"{") else head.hex()) + more
-
-
-def check_type(op: Operation, obj: Object) -> Object:
-    """The object must say it is what the path is for; what it does not say is taken from there."""
-    kind = op.kind
-    api_version, name = obj.get("apiVersion"), obj.get("kind")
-    if api_version == kind.api_version and name == kind.kind:
-        return obj
-    if not api_version or not name:
-        rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
-        obj = {"kind": name or kind.kind, "apiVersion": api_version or kind.api_version, **rest}
-    if obj["apiVersion"] != kind.api_version or obj["kind"] != kind.kind:
-        raise _of_another_kind(op, obj, str(api_version or ""))
-    return obj
-
-
-def check_kind(obj: Object, kind: str) -> None:
-    """The same for what a subresource takes."""
-    name = obj.get("kind")
-    if name in (None, "", kind):
-        return
-    version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-    raise BadRequest(
-        f'{name} in version "{version}" cannot be handled as a {kind}: '
-        f"converting ({version}.{name}) to ({_PACKAGES[kind]}.{kind}): unknown conversion"
-    )
-
-
-def _of_another_kind(op: Operation, obj: Object, said: str) -> ApiError:
-    """`said` is the version it named itself."""
-    kind, api_version, name = op.kind, str(obj["apiVersion"]), str(obj["kind"])
-    version = api_version.rpartition("/")[2]
-    if not op.resource.custom:
-        refused = f'{name} in version "{version}" cannot be handled as a {kind.kind}: '
-        if op.cluster.catalogue.for_kind(api_version, name) is None:
-            return BadRequest(
-                f'{refused}no kind "{name}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
-            )
-        if name != kind.kind:
-            ours = f"{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
-            return BadRequest(f"{refused}converting ({version}.{name}) to ({ours}): unknown conversion")
-    if said != kind.api_version:
-        return BadRequest(
-            f"the API version in the data ({said}) does not match the expected API version ({kind.api_version})"
-        )
-    meta = obj.get("metadata")
-    called = meta.get("name") if isinstance(meta, dict) else None
-    return Invalid(
-        kind.group, name, called if isinstance(called, str) else "", [invalid("kind", name, f"must be {kind.kind}")]
-    )

@@ -77,7 +77,7 @@ def check_preconditions(op: Operation, meta: Mapping[str, Any], old_meta: Mappin
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
         raise Conflict(op.resource.group, op.resource.plural, op.name, why)
     conditional = op.resource.custom or not op.hub.behaviour.unconditional_update
-    if not revision and conditional and op.verb == "update":
+    if not revision and conditional and op.verb in ("update", "patch"):
         raise Invalid(
             op.resource.group,
             op.resource.plural,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuaas.api.durations import age
 from gpuaas.api.kinds import Column, Kind, Object, Scale
 from gpuaas.apiserver import write
-from gpuaas.apiserver.bodies import check_kind, read_write
+from gpuaas.apiserver.bodies import read_write
 from gpuaas.apiserver.codec import Wanted, negotiate
 from gpuaas.apiserver.http import Answer, Request
 from gpuaas.apiserver.objectmeta import check_name, metadata, place
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.requestinfo import RequestInfo
+from gpuaas.apiserver.typemeta import check_kind
 from gpuaas.base.errors import BadRequest, Invalid
 from gpuaas.base.fielderrors import invalid
 from gpuaas.base.selectors import from_label_selector

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import read, write
-from gpuaas.apiserver.bodies import check_kind, check_type, read_object, read_write
+from gpuaas.apiserver.bodies import read_object, read_write
 from gpuaas.apiserver.codec import negotiate
 from gpuaas.apiserver.eviction import evict
 from gpuaas.apiserver.http import Answer, Request
@@ -18,6 +18,7 @@ from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.scale import scale
+from gpuaas.apiserver.typemeta import check_kind, check_type
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid, NotImplementedHere
 from gpuaas.base.fielderrors import required

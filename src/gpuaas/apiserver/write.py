@@ -12,7 +12,7 @@ from typing import Any
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import ownership
 from gpuaas.apiserver.asking import asks_webhooks
-from gpuaas.apiserver.bodies import YAML_TYPES, check_type, repeated_fields, repeated_keys
+from gpuaas.apiserver.bodies import YAML_TYPES, repeated_fields, repeated_keys
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.objectmeta import (
     check_name,
@@ -32,6 +32,7 @@ from gpuaas.apiserver.objectmeta import (
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.settling import told_when_visible, unchanged
+from gpuaas.apiserver.typemeta import check_custom_kind, check_patched_type, check_type
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, TooLarge
 from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.machinery import ssa
@@ -51,6 +52,7 @@ _LARGE = 256 * 1024  # bytes of a request that is worth a look at what it has be
 @told_when_visible
 def create(op: Operation, body: Any) -> Awaitable[Outcome]:
     obj = _decode(op, check_type(op, body))
+    check_custom_kind(op, obj)
     with _rules_of(op, obj):
         return create_decoded(op, obj)
 
@@ -101,6 +103,9 @@ def update(op: Operation, body: Any) -> Awaitable[Outcome]:
             raise op.not_found()
         with _rules_of(op, obj):
             return create_decoded(op, obj)
+    if obj["kind"] != op.kind.kind:
+        check_preconditions(op, meta, entry.obj["metadata"])
+        check_custom_kind(op, obj)
     with _rules_of(op, obj):
         return replace(op, op.resource.to_hub(obj, op.version), entry)
 
@@ -118,6 +123,7 @@ def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
     meta = metadata(obj)
     place(op, meta)
     check_name(op, meta)
+    check_custom_kind(op, obj)
     with _rules_of(op, obj):
         return replace(op, op.resource.to_hub(obj, op.version), entry)
 
@@ -250,7 +256,7 @@ def _decode_patched(op: Operation, form: str, patched: Any, body: Any, entry: En
     if not isinstance(patched, dict):
         raise BadRequest("the patch does not leave an object")
     try:
-        obj, paths = _read_patched(op, check_type(op, patched), entry)
+        obj, paths = _read_patched(op, _typed(op, form, patched, body), entry)
     except BadRequest as problem:
         raise bad_patch(op, form, patched, body, problem.message.partition(": ")[2]) from None
     repeats = repeated_fields(op.body, body) if op.body and op.field_validation != "Ignore" else []
@@ -259,6 +265,13 @@ def _decode_patched(op: Operation, form: str, patched: Any, body: Any, entry: En
         raise bad_patch(op, form, patched, body, f"strict decoding error: {', '.join(messages)}")
     op.complain(messages)
     return obj
+
+
+def _typed(op: Operation, form: str, patched: Object, body: Any) -> Object:
+    kind = op.kind
+    if patched.get("kind") == kind.kind and patched.get("apiVersion") == kind.api_version:
+        return patched
+    return check_patched_type(op, form, patched, patched_text(patched, op.version.schema, body))
 
 
 def _read_patched(op: Operation, patched: Object, entry: Entry) -> tuple[Object, list[str]]:
@@ -290,7 +303,7 @@ def _unknown_in_operations(form: str, body: Any) -> list[str]:
 def bad_patch(op: Operation, form: str, patched: Object, body: Any, why: str) -> Invalid:
     if form == "strategic":
         return Invalid("", "", "", [invalid("patch", verb_v(body), restoring_problem(why))])
-    return Invalid("", "", "", [invalid("patch", patched_text(patched, op.version.schema), why)])
+    return Invalid("", "", "", [invalid("patch", patched_text(patched, op.version.schema, body), why)])
 
 
 def _decode(op: Operation, sent: Object) -> Object:

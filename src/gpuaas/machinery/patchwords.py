@@ -16,10 +16,20 @@ _FOUND: Final = {"number": "int64", "array": "slice", "object": "map"}
 _SCALARS: Final = frozenset({"string", "bool", "int32", "int64", "float64"})
 
 
-def patched_text(patched: Mapping[str, Any], schema: Schema) -> str:
+def patched_text(patched: Mapping[str, Any], schema: Schema, patch: Any) -> str:
     """The result of a merge or JSON patch: what the patch went through is sorted, and so are maps."""
-    ordered = {key: _with_sorted_maps(schema.properties.get(key), patched[key]) for key in sorted(patched)}
-    return json.dumps(ordered, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(_ordered(patched, schema, patch), separators=(",", ":"), ensure_ascii=False)
+
+
+def _ordered(value: Mapping[str, Any], schema: Schema | None, patch: Any) -> dict[str, Any]:
+    through = patch if isinstance(patch, dict) else {}
+    places = schema.properties if schema is not None else {}
+    return {
+        key: _ordered(value[key], places.get(key), through[key])
+        if isinstance(through.get(key), dict) and isinstance(value[key], dict)
+        else _with_sorted_maps(places.get(key), value[key])
+        for key in sorted(value)
+    }
 
 
 def restoring_problem(words: str) -> str:

@@ -117,6 +117,8 @@ class Api:
         request.method, request.path = method, path
         request.query = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
         sent = {"authorization": f"Bearer {self.token}", **(headers or {})}
+        if isinstance(body, dict) and method in ("POST", "PUT") and "kind" not in body:
+            body = self._named(path, body)
         if body is not None:
             request.body = (
                 body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
@@ -124,6 +126,16 @@ class Api:
             sent.setdefault("content-type", content)
         request.headers = {name.encode(): value.encode() for name, value in sent.items() if value}
         return request
+
+    def _named(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A custom resource with the kind and version it must have, which a test need not repeat."""
+        root, group, version, *rest = [*path.strip("/").split("/"), "", "", ""]
+        plural = rest[2] if rest[:1] == ["namespaces"] else rest[0]
+        found = self.parts.cluster.catalogue.find(group, version, plural) if root == "apis" else None
+        if found is None or not found[0].custom:
+            return body
+        kind = found[1].kind
+        return {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
     def _answer(self, request: Request) -> Any:
         async def ask() -> Any:

@@ -38,7 +38,7 @@ def test_the_result_of_a_patch_shows_maps_sorted_and_metadata_in_its_order() -> 
         "metadata": {"name": "a", "labels": {"z": "1", "b": "2"}},
         "data": {"z": "4", "n": 1},
     }
-    assert patched_text(patched, schema) == (
+    assert patched_text(patched, schema, {}) == (
         '{"apiVersion":"v1","data":{"n":1,"z":"4"},"kind":"ConfigMap",'
         '"metadata":{"name":"a","labels":{"b":"2","z":"1"}}}'
     )

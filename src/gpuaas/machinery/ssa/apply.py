@@ -88,18 +88,23 @@ def apply(
 def _check_type(config: Object, api_version: str, kind: str) -> None:
     if (config.get("apiVersion"), config.get("kind")) != (api_version, kind):
         raise BadRequest(f"invalid object type: {_group_version_kind(config)}")
-    if (config.get("metadata") or {}).get("managedFields") is not None:
+    metadata = config.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
 
 
 def describe(obj: Object) -> str:
     """`default/web; apps/v1, Kind=Deployment`."""
-    metadata = obj.get("metadata") or {}
-    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {_group_version_kind(obj)}"
+    metadata = obj.get("metadata")
+    said = metadata if isinstance(metadata, dict) else {}
+    namespace, name = (each if isinstance(each, str) else "" for each in (said.get("namespace"), said.get("name")))
+    return f"{namespace}/{name}; {_group_version_kind(obj)}"
 
 
 def _group_version_kind(obj: Object) -> str:
     version = str(obj.get("apiVersion") or "/")
+    if version.count("/") > 1:
+        return "/, Kind="
     return f"{version if '/' in version else '/' + version}, Kind={obj.get('kind') or ''}"
 
 
