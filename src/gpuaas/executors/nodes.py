@@ -61,10 +61,12 @@ def labels_of(spec: NodeSpec) -> dict[str, str]:
         "kubernetes.io/hostname": spec.name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": spec.architecture,
+        "beta.kubernetes.io/os": "linux",  # kubelets carry the names of old too, and many a manifest asks for them
+        "beta.kubernetes.io/arch": spec.architecture,
         EXECUTOR: spec.executor,
     }
     if spec.instance_type:
-        labels["node.kubernetes.io/instance-type"] = spec.instance_type
+        labels["node.kubernetes.io/instance-type"] = labels["beta.kubernetes.io/instance-type"] = spec.instance_type
     if spec.gpu_count:
         labels["nvidia.com/gpu.present"] = "true"
         labels["nvidia.com/gpu.count"] = str(spec.gpu_count)

@@ -20,7 +20,7 @@ from gpuaas.runtime.pods import condition_of, is_ready
 from gpuaas.testing.objects import job, pod
 from gpuaas.testing.time import Stage, scenario, stage
 
-SPECS = [NodeSpec("n0", gpu_product="NVIDIA-L4", gpu_count=4), NodeSpec("n1", address="10.0.0.2")]
+SPECS = [NodeSpec("n0", instance_type="g6", gpu_product="NVIDIA-L4", gpu_count=4), NodeSpec("n1", address="10.0.0.2")]
 
 
 def keeper(deps: Deps) -> Controller:
@@ -55,6 +55,12 @@ async def test_nodes_register_with_what_they_have_and_keep_their_leases() -> Non
         assert labels["nvidia.com/gpu.product"] == "NVIDIA-L4"
         assert labels["nvidia.com/gpu.count"] == "4"
         assert labels["kubernetes.io/hostname"] == "n0"
+        for old, new in (
+            ("beta.kubernetes.io/os", "kubernetes.io/os"),
+            ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+            ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+        ):
+            assert labels[old] == labels[new], "manifests of old ask for the names of old; kubelets carry both"
         assert not found["spec"].get("taints")
         assert {one["metadata"]["name"] for one in on.cluster.all(LEASES)} == {"n0", "n1"}
 
