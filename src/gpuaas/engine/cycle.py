@@ -116,7 +116,9 @@ class Cycle:
 
     def _process(self, entry: Entry) -> bool:
         """Act on an entry in its turn. Says whether it left its queue."""
-        fits = self._refresh(entry)
+        if self._grounds.looks_again and self._overlaps(entry):
+            self._look_again(entry)
+        fits = self._refresh(entry) if self._grounds.places.topologies else None
         assignment = entry.assignment
         if assignment.mode is Mode.NO_FIT:
             entry.requeue = Requeue.NO_FIT
@@ -136,7 +138,7 @@ class Cycle:
         replaced = assignment.replaced
         if self._overlaps(entry) or (replaced and replaced.key in self._victims.get(entry.queue.tree, {})):
             return self._skip(entry, OVERLAPS)
-        if not fits:
+        if fits is False or (fits is None and not self._fits(entry)[0]):
             return self._skip(entry, NO_LONGER_FITS)
         if assignment.mode is Mode.PREEMPT:
             self._preempt(entry)
@@ -148,8 +150,6 @@ class Cycle:
 
     def _refresh(self, entry: Entry) -> bool:
         """Whether the entry fits by now. Where only its place was taken, look for another with the same flavors."""
-        if self._grounds.looks_again and self._overlaps(entry):
-            self._look_again(entry)
         quota, place = self._fits(entry)
         if quota and not place:
             self._nominate_again(entry)

@@ -2,20 +2,21 @@
 
 Works on the tree itself: victims are taken out one by one, and everything is put back before returning. Victims come
 in a fixed order (being evicted already, other queues before the own, lowest priority, most recently reserved) and each
-must still be legal when its turn comes. The fair-sharing rules are in `preempt_fair`; which flavors are contested is
-`assign`'s finding.
+must still be legal when its turn comes. Where all queues stand directly below one root, `preempt_plain` finds the same
+by adding up. The fair-sharing rules are in `preempt_fair`; which flavors are contested is `assign`'s finding.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cmp_to_key
 from itertools import chain
 
 from gpuaas.engine.items import Item
+from gpuaas.engine.preempt_plain import LegalOnes, enough_of
 from gpuaas.engine.queues import Queue, Victim
 from gpuaas.engine.tree import CohortNode, Usage
 from gpuaas.engine.values import Preemption
@@ -79,8 +80,28 @@ NOBODY = frozenset({Preemption.NEVER, Preemption.UNSET})
 
 Candidate = tuple[Victim, Rule, bool, CohortNode | None]
 """(ranked item, rule, only without borrowing, lowest common ancestor)"""
-Candidates = tuple[list[Candidate], list[Candidate]]
-"""Those that are being evicted already, and the others, each in victims' order."""
+
+
+class Candidates:
+    """Those that are being evicted already, and the others, each in victims' order."""
+
+    __slots__ = ("_legal", "leaving", "staying")
+
+    def __init__(self, leaving: list[Candidate], staying: list[Candidate]) -> None:
+        self.leaving = leaving
+        self.staying = staying
+        self._legal: dict[tuple[frozenset[int], bool], LegalOnes] = {}
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return chain(self.leaving, self.staying)
+
+    def legal_ones(self, contested: frozenset[int], may_borrow: bool) -> LegalOnes:
+        found = self._legal.get((contested, may_borrow))
+        if found is None:
+            found = self._legal[contested, may_borrow] = LegalOnes(self, contested, may_borrow)
+        return found
+
+
 Known = dict[tuple[object, ...], Candidates]
 
 
@@ -98,9 +119,7 @@ def classical(hunt: Hunt) -> list[Target]:
     else:
         attempts = (True, False)
     for may_borrow in attempts:
-        # All that are being evicted already before all others.
-        leaving, staying = zip(by_place, by_priority, own, strict=True)
-        targets = _attempt(hunt, chain(*leaving, *staying), may_borrow)
+        targets = _attempt(hunt, by_place, by_priority, own, may_borrow)
         if targets:
             return targets
     return []
@@ -193,7 +212,7 @@ def _from_other_queues(hunt: Hunt, *, only_by_place: bool) -> tuple[Candidates, 
     by_priority: list[Candidates] = []
     queue = hunt.queue
     if queue.parent is None or queue.spec.preemption.reclaim in NOBODY:
-        return ([], []), ([], [])
+        return Candidates([], []), Candidates([], [])
     advantage, rest = queue.fits_quota(hunt.requests)
     below: CohortNode | None = None
     for cohort in queue.ancestors():
@@ -224,11 +243,11 @@ def _from_subtree(hunt: Hunt, cohort: CohortNode, skip: CohortNode | None, advan
 def _joined(hunt: Hunt, parts: list[Candidates]) -> Candidates:
     if len(parts) == 1:
         return parts[0]
-    return _sorted(hunt, [candidate for part in parts for candidate in chain(*part)])
+    return _sorted(hunt, [candidate for part in parts for candidate in part])
 
 
 def _of_others(hunt: Hunt, candidates: Candidates) -> bool:
-    return any(each[0][1].queue is not hunt.queue for each in chain(*candidates))
+    return any(each[0][1].queue is not hunt.queue for each in candidates)
 
 
 def _collect(
@@ -251,7 +270,7 @@ def _sorted(hunt: Hunt, candidates: list[Candidate]) -> Candidates:
         by_item = {c[0][1].key: c for c in candidates}
         ordered = [by_item[victim[1].key] for victim in in_order(hunt, (c[0] for c in candidates))]
     stays = bisect_left(ordered, True, key=lambda c: not c[0][1].evicted)
-    return ordered[:stays], ordered[stays:]
+    return Candidates(ordered[:stays], ordered[stays:])
 
 
 def _under_nominal(hunt: Hunt) -> bool:
@@ -259,7 +278,24 @@ def _under_nominal(hunt: Hunt) -> bool:
     return all(queue.usage.get(fr, 0) < queue.nominal(fr) for fr in hunt.contested)
 
 
-def _attempt(hunt: Hunt, sequence: Iterable[Candidate], may_borrow: bool) -> list[Target]:
+def _attempt(
+    hunt: Hunt, by_place: Candidates, by_priority: Candidates, own: Candidates, may_borrow: bool
+) -> list[Target]:
+    if _is_plain(hunt):
+        others = by_place if by_place.leaving or by_place.staying else by_priority
+        return [Target(item, rule) for (_, item), rule, _, _ in enough_of(hunt, others, own, may_borrow)]
+    parts = (by_place, by_priority, own)
+    # All that are being evicted already before all others.
+    return _one_by_one(hunt, chain(*(p.leaving for p in parts), *(p.staying for p in parts)), may_borrow)
+
+
+def _is_plain(hunt: Hunt) -> bool:
+    """Whether amounts just add up, and candidates of other queues come from one cohort only."""
+    root = hunt.queue.parent
+    return hunt.placeable is None and root is not None and root.plain and root.parent is None
+
+
+def _one_by_one(hunt: Hunt, sequence: Iterable[Candidate], may_borrow: bool) -> list[Target]:
     targets: list[Target] = []
     for candidate in sequence:
         if not _still_legal(hunt, candidate, may_borrow):

@@ -42,8 +42,8 @@ class Node:
     """A place in the tree. `path` runs from the root down to and including the node itself."""
 
     __slots__ = (
-        "borrow_cap", "height", "lendable", "local", "name", "parent", "path", "potential", "quotas", "subtree",
-        "usage", "weight",
+        "borrow_cap", "height", "lendable", "local", "name", "parent", "path", "plain", "potential", "quotas",
+        "subtree", "usage", "weight",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -58,6 +58,8 @@ class Node:
         self.usage: Usage = {}
         self.weight = 1.0
         self.height = 0
+        self.plain = False
+        """A cohort of queues alone, all of which lend everything they do not use."""
         self.lendable: dict[str, int] = {}
 
     def set_quotas(self, groups: Iterable[ResourceGroup], frs: FlavorResources) -> None:
@@ -188,6 +190,7 @@ def _settle_up(node: Node, counted: frozenset[Node] | set[Node]) -> None:
         for leaf in node.leaves:
             _settle_up(leaf, counted)
             _gather(node, leaf)
+        node.plain = not node.children and not any(leaf.local for leaf in node.leaves)
     node._settle_local()
 
 

@@ -30,6 +30,7 @@ _NODE_FIELDS = (
     "potential",
     "weight",
     "height",
+    "plain",
     "lendable",
 )
 
