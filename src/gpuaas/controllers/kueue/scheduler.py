@@ -35,6 +35,7 @@ _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _WRITTEN_TOGETHER = 0.006  # seconds of decisions
 _AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
+_LONG_LOOK = 0.01  # seconds
 _HEADS = 64  # that are looked at without a pause, about
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
@@ -56,6 +57,7 @@ class Scheduler:
         self._clock = clock
         self._recorder = recorder
         self._runs = self._due = False
+        self._rests_until = 0.0
         self._alarm: int | None = None  # the earliest end of a back-off that is waited for
         self._writes: set[asyncio.Future[Any]] = set()
         self._admitting: dict[str, asyncio.Future[None]] = {}
@@ -70,10 +72,16 @@ class Scheduler:
         return not self._due and not self._writes and self.words.idle
 
     def wake(self) -> None:
-        """Something changed: look in the loop's next turn, once for all that changes in this one."""
+        """Something changed: look in the loop's next turn, once for all that changes in this one. After a long look others
+        get as much time first: what they do in it is then looked at together."""
         if self._runs and not self._due:
             self._due = True
-            asyncio.get_running_loop().call_soon(self._look)
+            rest = self._rests_until - self._clock.monotonic()
+            loop = asyncio.get_running_loop()
+            if rest > 0:
+                loop.call_later(rest, self._look)
+            else:
+                loop.call_soon(self._look)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -91,11 +99,16 @@ class Scheduler:
         self._due = False
         if not self._runs:
             return
+        began, settled = self._clock.monotonic(), True
         try:
-            if not self._settle():
-                self.wake()
+            settled = self._settle()
         except Exception:  # what comes next may still be decided
             _log.exception("a cycle failed")
+        ended = self._clock.monotonic()
+        if ended - began > _LONG_LOOK:
+            self._rests_until = ended + (ended - began)
+        if not settled:
+            self.wake()
         deadline = self._mirror.engine.next_wakeup()
         if deadline is not None and (self._alarm is None or deadline < self._alarm):
             self._alarm = deadline
