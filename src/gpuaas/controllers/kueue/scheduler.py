@@ -77,11 +77,10 @@ class Scheduler:
         if self._runs and not self._due:
             self._due = True
             rest = self._rests_until - self._clock.monotonic()
-            loop = asyncio.get_running_loop()
             if rest > 0:
-                loop.call_later(rest, self._look)
+                self._wait_aside(self._look_after(rest))
             else:
-                loop.call_soon(self._look)
+                asyncio.get_running_loop().call_soon(self._look)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -113,6 +112,10 @@ class Scheduler:
         if deadline is not None and (self._alarm is None or deadline < self._alarm):
             self._alarm = deadline
             self._wait_aside(self._ring(deadline))
+
+    async def _look_after(self, rest: float) -> None:
+        await self._clock.sleep(rest)
+        self._look()
 
     async def _ring(self, deadline: int) -> None:
         """When a back-off has ended."""

@@ -32,19 +32,35 @@ class SlowEngine:
         return SimpleNamespace(changed=True, left=0, preemptions=[], admissions=[], passed=[])
 
 
+def scheduler_of(engine: SlowEngine, clock: VirtualClock) -> Scheduler:
+    client: Any = SimpleNamespace(hasten=lambda: None)
+    mirror: Any = SimpleNamespace(engine=engine)
+    return Scheduler(client, Any, mirror, clock, Any)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("takes", "at_a_stretch"), [(0.0, 50), (0.015, 2), (0.05, 1)], ids=["quick", "slow", "slower"])
 @scenario
 async def test_long_decisions_are_made_in_stretches(takes: float, at_a_stretch: int) -> None:
     clock = VirtualClock()
     engine = SlowEngine(clock, takes)
-    client: Any = SimpleNamespace(hasten=lambda: None)
-    mirror: Any = SimpleNamespace(engine=engine)
-    scheduler = Scheduler(client, Any, mirror, clock, Any)  # type: ignore[arg-type]
-    running = asyncio.ensure_future(scheduler.run())
+    running = asyncio.ensure_future(scheduler_of(engine, clock).run())
     seen = [engine.left]
     while engine.left:
         await asyncio.sleep(0)
-        clock._now += takes  # what others do in their turn
+        clock.advance(takes)  # what others do in their turn
         seen.append(engine.left)
     running.cancel()
     assert max(before - after for before, after in pairwise(seen)) == at_a_stretch
+
+
+@pytest.mark.parametrize("takes", [0.05, 0.03, 0.004])
+@scenario
+async def test_others_get_as_much_time_as_long_decisions_take(takes: float) -> None:
+    clock = VirtualClock()
+    began, engine = clock.now(), SlowEngine(clock, takes)
+    running = asyncio.ensure_future(scheduler_of(engine, clock).run())
+    while engine.left:
+        await asyncio.sleep(0)
+        clock.advance(0.001)
+    running.cancel()
+    assert 50 * takes / (clock.now() - began) == pytest.approx(0.5, abs=0.06)
