@@ -14,13 +14,21 @@ from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.security import signing_requests
 from gpuaas.apiserver.security.authn import Authenticator
 from gpuaas.apiserver.security.escalation import check_grant
-from gpuaas.apiserver.security.identity import AUTHENTICATED, MASTERS, Asked, User
+from gpuaas.apiserver.security.identity import (
+    AUTHENTICATED,
+    MASTERS,
+    Asked,
+    User,
+    service_account_groups,
+    service_account_name,
+)
 from gpuaas.apiserver.security.impersonation import Impersonation, wanted_user
 from gpuaas.apiserver.security.keys import SigningKey
 from gpuaas.apiserver.security.rbac import GROUP, PLURALS, Rbac
 from gpuaas.apiserver.security.reviews import Reviews
 from gpuaas.apiserver.security.serviceaccounts import ServiceAccounts
 from gpuaas.apiserver.security.tokens import Users
+from gpuaas.machinery.schema.cel.library_authorization import Answer, Question
 
 
 class Access:
@@ -34,6 +42,7 @@ class Access:
         for plural in PLURALS:
             cluster.admission.register(GROUP, plural, self._check_grant)
         self._guard_signing_requests(cluster.admission)
+        cluster.admission.decide = self._decide
 
     def start(self) -> None:
         self.rbac.follow(self._cluster.store)
@@ -111,6 +120,14 @@ class Access:
             signing_requests.check_approval(self.rbac, op.user, old)
         elif op.subresource == "status":
             signing_requests.check_signature(self.rbac, op.user, obj, old)
+
+    def _decide(self, user: User, question: Question) -> Answer:
+        """For the expressions of policies."""
+        if question.account is not None:
+            namespace, name = question.account
+            user = User(service_account_name(namespace, name), groups=service_account_groups(namespace))
+        asked = {key: getattr(question, key) for key in ("group", "resource", "subresource", "namespace", "name")}
+        return Answer(*self.rbac.authorize(user, Asked(question.verb, **asked, path=question.path)))
 
     def _check_grant(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         check_grant(self.rbac, op.user, op.resource.plural, op.namespace, op.name, obj, old)

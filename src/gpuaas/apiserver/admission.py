@@ -20,13 +20,20 @@ from gpuaas.apiserver.pod_security import PodSecurity
 from gpuaas.apiserver.policies import Policies
 from gpuaas.apiserver.webhooks import Webhooks
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
+from gpuaas.machinery.schema.cel.library_authorization import Answer, Question
 from gpuaas.store import Entry
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.cluster import Cluster
+    from gpuaas.apiserver.security.identity import User
 
+Decide = Callable[["User", Question], Answer]
 Plugin = Callable[[Operation, Object, Mapping[str, Any] | None], None]
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
+
+
+def _nobody_knows(_user: "User", _question: Question) -> Answer:
+    return Answer(False, "")
 
 
 class NamespaceTerminating(Forbidden):
@@ -53,6 +60,7 @@ class Admission:
         self.webhooks = Webhooks(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
+        self.decide: Decide = _nobody_knows  # for expressions that ask; whoever guards the cluster brings it
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
         self.register("", "persistentvolumes", self._volume)

@@ -13,7 +13,8 @@ from gpuaas.apiserver.catalogue import Version
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.errors import Forbidden, Invalid
 from gpuaas.base.selectors import from_label_selector
-from gpuaas.machinery.schema.policies import Denial, Policy, compile_policy, condition_errors
+from gpuaas.machinery.schema.cel.library_authorization import Answer, Authorizer, Question, ResourceCheck
+from gpuaas.machinery.schema.policies import AUTHORIZER_OF_REQUEST, Denial, Policy, compile_policy, condition_errors
 from gpuaas.store import Entry
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ View = Mapping[str, Any]
 _GROUP = "admissionregistration.k8s.io"
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+_OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
 
 
 class DeniedByPolicy(Forbidden):
@@ -243,7 +245,16 @@ class Request:
             "oldObject": self._shown(self._old, version),
             "request": self._request(version),
             "namespaceObject": self._namespace(),
+            "authorizer": Authorizer(self._may),
+            AUTHORIZER_OF_REQUEST: ResourceCheck(self._may, self._own_question()),
         }
+
+    def _may(self, question: Question) -> Answer:
+        return self.op.cluster.admission.decide(self.op.user, question)
+
+    def _own_question(self) -> Question:
+        op = self.op
+        return Question("", op.resource.group, op.resource.plural, op.subresource, op.namespace, self.name)
 
     def _shown(self, obj: View | None, version: Version) -> View | None:
         if obj is None:
@@ -263,9 +274,16 @@ class Request:
             "operation": self._operation,
             "userInfo": op.user.info(),
             "dryRun": op.dry_run,
+            "options": self._options(),
         }
         more = {"namespace": op.namespace, "subResource": op.subresource, "requestSubResource": op.subresource}
         return named | {key: value for key, value in more.items() if value}
+
+    def _options(self) -> dict[str, Any]:
+        op = self.op
+        told = {key: op.query[key] for key in ("fieldManager", "fieldValidation") if op.query.get(key)}
+        kind = {"kind": _OPTIONS[self._operation], "apiVersion": "meta.k8s.io/v1"}
+        return {**kind, **({"dryRun": ["All"]} if op.dry_run else {}), **told}
 
 
 def _kind(version: Version) -> dict[str, str]:

@@ -6,9 +6,9 @@ for their part of a turn (a thousand queues in contention), requests that wait g
 `Turns` is the other half.
 
 A burst of requests and the controllers' answers to it want the same processor. Without an order each request waits for
-the work that the ones before it caused. So while many requests wait for their writes, background work goes on at a
-bounded rate, the longest waiting first; otherwise nobody is held up. Whoever asks for a turn decides after it, on what
-is true then.
+the work that the ones before it caused. So while many requests wait for their writes, or the loop is so full that its
+timers come late, background work goes on at a bounded rate, the longest waiting first; otherwise nobody is held up.
+Whoever asks for a turn decides after it, on what is true then.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ _MANY: Final = 8  # requests under way; fewer leave room for everybody
 _EVERY: Final = (
     0.005  # seconds between turns under load: 200 a second, ten times what a controller manager allows itself
 )
+
+_LATE: Final = 0.004  # seconds after its time that a timer comes when everybody wants the loop
 
 _SLICE: Final = 0.002  # seconds a turn of the loop begins to serve requests for
 _LONG: Final = 0.1  # seconds others take of a turn, after which requests get the longer slice
@@ -62,9 +64,12 @@ class Slices:
 
 
 class Turns:
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._requests = 0
         self._came = False  # a request, since somebody asked whether it is quiet
+        self._full = False  # the loop, when the timer came last
+        self._due = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -79,23 +84,33 @@ class Turns:
 
     def ended(self) -> None:
         self._requests -= 1
-        if self._waiting and self._requests < _MANY:
+        if self._waiting and not self._under_load():
             self._give(len(self._waiting))
 
     async def take(self) -> None:
-        """Returns when it is the caller's turn: at once, unless many requests are under way."""
-        if self._requests < _MANY:
-            return
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
+        """Returns when it is the caller's turn: at once, unless many requests are under way or the loop is full. Whether
+        it is, is seen from how late a timer comes, as long as turns are asked for."""
         if self._timer is None:
-            self._timer = loop.call_later(_EVERY, self._tick)
+            self._set_timer()
+        if not self._under_load():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         await turn
 
+    def _under_load(self) -> bool:
+        return self._full or self._requests >= _MANY
+
+    def _set_timer(self) -> None:
+        self._due = self._now() + _EVERY
+        self._timer = asyncio.get_running_loop().call_later(_EVERY, self._tick)
+
     def _tick(self) -> None:
-        self._give(1)
-        self._timer = asyncio.get_running_loop().call_later(_EVERY, self._tick) if self._waiting else None
+        self._full = self._now() - self._due > _LATE
+        self._give(1 if self._under_load() else len(self._waiting))
+        self._timer = None
+        if self._waiting or self._full:
+            self._set_timer()
 
     def _give(self, count: int) -> None:
         while self._waiting and count > 0:

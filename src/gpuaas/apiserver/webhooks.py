@@ -28,7 +28,6 @@ View = Mapping[str, Any]
 _GROUP: Final = "admissionregistration.k8s.io"
 _SERVER_MADE: Final = ("uid", "creationTimestamp", "generation")  # which a new object gets after it was changed
 _QUIET: Final = ("None", "NoneOnDryRun")
-_OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,19 +175,12 @@ def _question(hook: Hook, op: Operation, obj: View | None, old: View | None, *, 
         **facts["request"],
         "object": facts["object"],
         "oldObject": facts["oldObject"],
-        "options": _options(op, facts),
     }
     if mutating and old is None and obj is not None:
         said["object"] = _before_it_is_new(op, facts["object"])
         if "name" not in said["object"]["metadata"]:
             del said["name"]
     return Question(hook, said, (hook.name, encode(_timeless(said))), mutating)
-
-
-def _options(op: Operation, facts: View) -> Object:
-    told = {key: op.query[key] for key in ("fieldManager", "fieldValidation") if op.query.get(key)}
-    kind = _OPTIONS[facts["request"]["operation"]]
-    return {"kind": kind, "apiVersion": "meta.k8s.io/v1", **({"dryRun": ["All"]} if op.dry_run else {}), **told}
 
 
 def _before_it_is_new(op: Operation, shown: View) -> Object:

@@ -226,3 +226,66 @@ def test_the_conditions_of_a_webhook_must_be_readable(api: Api, expression: str,
     assert answer.status == status
     if status == 422:
         assert "webhooks[0].matchConditions[0].expression: Invalid value" in answer.message
+
+
+MAY = [
+    ("authorizer.requestResource.check('create').allowed()", True),
+    ("authorizer.requestResource.check('delete').allowed()", False),
+    ("authorizer.group('').resource('configmaps').namespace('elsewhere').check('create').allowed()", False),
+    ("authorizer.group('apps').resource('deployments').subresource('scale').check('update').allowed()", False),
+    ("authorizer.path('/healthz').check('get').allowed()", True),
+    ("authorizer.path('/metrics').check('get').reason() == ''", True),
+    ("authorizer.serviceAccount('default', 'x').group('').resource('pods').check('get').allowed()", False),
+    ("!authorizer.requestResource.check('get').errored()", True),
+    ("request.options.kind == 'CreateOptions'", True),
+]
+
+
+@pytest.mark.parametrize(("expression", "holds"), MAY)
+def test_expressions_ask_who_may_do_what(api: Api, place: str, expression: str, holds: bool) -> None:
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{place}"
+    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]
+    api.send("POST", f"{roles}/roles", {"metadata": {"name": "maker"}, "rules": rules})
+    subjects = [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}]
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "maker"}
+    api.send("POST", f"{roles}/rolebindings", {"metadata": {"name": "m"}, "roleRef": reference, "subjects": subjects})
+    policy(api, place, {"expression": expression})
+    bind(api, place)
+    answer = api.send("POST", MAPS.format(place), config(), headers={"impersonate-user": "jane"})
+    assert (answer.status == 201) is holds, answer
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("authorizer.path('').check('get').allowed()", "path must not be empty"),
+        ("authorizer.group('').resource('').check('get').allowed()", "resource must not be empty"),
+        ("authorizer.serviceAccount('NO', 'x').path('/x').check('get').allowed()", "Invalid service account namespace"),
+        (" && ".join(["authorizer.path('/x').check('get').allowed()"] * 3), "running out of cost budget"),
+    ],
+)
+def test_questions_that_cannot_be_asked(api: Api, place: str, expression: str, why: str) -> None:
+    policy(api, place, {"expression": expression})
+    bind(api, place)
+    answer = api.send("POST", MAPS.format(place), config())
+    assert (answer.status, why in answer.message) == (422, True), answer
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"variables": [{"name": "a b", "expression": "1"}]}, "must be a valid CEL identifier"),
+        ({"variables": [{"name": "if", "expression": "1"}]}, "must be a valid CEL identifier"),
+        ({"variables": [{"name": "a", "expression": " "}]}, "expression is not specified"),
+        ({"auditAnnotations": [{"key": "A B", "valueExpression": "'x'"}]}, "name part must consist of"),
+        ({"auditAnnotations": [{"key": "a", "valueExpression": "'x'"}] * 2}, "Duplicate value"),
+        (
+            {"validations": [{"expression": "true", "messageExpression": "string(authorizer.path('/'))"}]},
+            "undeclared reference to 'authorizer'",
+        ),
+    ],
+)
+def test_variables_annotations_and_messages_have_their_rules(api: Api, spec: dict[str, Any], words: str) -> None:
+    whole = {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}], **spec}
+    refused = api.send("POST", POLICIES, {"metadata": {"name": "unruly"}, "spec": whole})
+    assert (refused.status, words in refused.message) == (422, True), refused

@@ -3,7 +3,7 @@
 `compile_policy` takes the spec of a policy of either kind; `Policy.problems` names every expression that does not
 compile, `Policy.decide` gives a `Denial` for each validation that does not hold, `Policy.patches` what is to be changed.
 Whether a policy is meant for a request, and what its answer leads to, is the API server's business (apiserver/policies,
-apiserver/mutations). `authorizer` is not available.
+apiserver/mutations).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, child, invalid
 from gpuaas.machinery.schema.cel import CelError, Expression, Problem, Type, Unsupported, compile_expression, of_schema
-from gpuaas.machinery.schema.cel.budget import BUDGET, Budget, Exhausted
+from gpuaas.machinery.schema.cel.budget import BUDGET, PER_OBJECT, WITH_QUESTIONS, Budget, Exhausted
 from gpuaas.machinery.schema.cel.compiler import STRUCTS
+from gpuaas.machinery.schema.cel.library_authorization import AUTHORIZER, RESOURCE_CHECK
 from gpuaas.machinery.schema.cel.types import DYN
 
 Structs = dict[int, tuple[dict[str, Any], str]]
-Facts = Mapping[str, Any]  # object, oldObject, request, params, namespaceObject
+Facts = Mapping[str, Any]  # object, oldObject, request, params, namespaceObject, authorizer, AUTHORIZER_OF_REQUEST
+AUTHORIZER_OF_REQUEST: Final = "authorizer.requestResource"
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 _TEXT: Final = {"type": "string"}
@@ -87,6 +89,7 @@ _PLAIN: Final[Mapping[str, Type]] = {
     "request": _type(_REQUEST, "kubernetes.AdmissionRequest"),
     "namespaceObject": _type(_NAMESPACE, "kubernetes.Namespace"),
 }
+_WHO_MAY: Final[Mapping[str, Type]] = {"authorizer": AUTHORIZER, AUTHORIZER_OF_REQUEST: RESOURCE_CHECK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,10 @@ class Policy:
     problems: Sequence[FieldError]
     fails: bool  # what cannot be evaluated is denied
     mutations: Sequence[Mutation] = ()
+    budget: int = PER_OBJECT
 
     def decide(self, facts: Facts) -> list[Denial]:
-        budget = Budget()
+        budget = Budget(self.budget)
         try:
             return self._decide({**facts, BUDGET: budget}, budget)
         except Exhausted:
@@ -128,13 +132,13 @@ class Policy:
 
     def is_meant(self, facts: Facts) -> bool | list[Denial]:
         """Whether its conditions hold, or why that cannot be known."""
-        budget = Budget()
+        budget = Budget(self.budget)
         skipped = self._skipped({**facts, BUDGET: budget}, budget)
         return skipped or skipped is None
 
     def patch(self, mutation: Mutation, facts: Facts) -> Any:
         """What a mutation makes of the object as it is by now: a configuration to apply, or a JSON patch."""
-        budget = Budget()
+        budget = Budget(self.budget)
         structs: Structs = {}
         env = {**facts, BUDGET: budget, STRUCTS: structs}
         failed = self._give_variables(env, budget)
@@ -205,16 +209,16 @@ def compile_policy(spec: Mapping[str, Any]) -> Policy:
 
 
 def condition_errors(owner: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What does not compile of the conditions of a webhook. Those that ask the authorizer are taken as they are."""
-    found = _Compiler(owner, path).policy().problems
-    return [error for error in found if "authorizer" not in error.body]
+    """What does not compile of the conditions of a webhook."""
+    return list(_Compiler(owner, path).policy().problems)
 
 
 class _Compiler:
     def __init__(self, spec: Mapping[str, Any], path: str = "spec") -> None:
         self._spec, self._path = spec, path
         self._problems: list[FieldError] = []
-        self._types = dict(_PLAIN) | ({"params": DYN} if spec.get("paramKind") is not None else {})
+        self._types = {**_PLAIN, **_WHO_MAY, **({"params": DYN} if spec.get("paramKind") is not None else {})}
+        self._asks = False  # whether some expression asks who may do what
 
     def policy(self) -> Policy:
         conditions = [
@@ -229,7 +233,9 @@ class _Compiler:
         for said, at in self._each("auditAnnotations"):
             self._part(said, at, "valueExpression", "string", "null")
         fails = self._spec.get("failurePolicy") != "Ignore"
-        return Policy(conditions, variables, validations, self._problems, fails, list(self._mutations()))
+        mutations = list(self._mutations())
+        budget = WITH_QUESTIONS if self._asks else PER_OBJECT
+        return Policy(conditions, variables, validations, self._problems, fails, mutations, budget)
 
     def _mutations(self) -> Iterator[Mutation]:
         for said, at in self._each("mutations"):
@@ -260,14 +266,15 @@ class _Compiler:
         text = str(said.get(key) or "")
         if not text.strip():
             return None  # whether it may be missing is a rule of the kind
-        made, problem = self._compiled(text, types)
+        made, problem = self._compiled(text, types, asking=key != "messageExpression")
         if problem:
             self._problems.append(invalid(child(at, key), text, problem))
         return made
 
-    def _compiled(self, text: str, types: tuple[str, ...]) -> tuple[Expression | None, str]:
+    def _compiled(self, text: str, types: tuple[str, ...], *, asking: bool) -> tuple[Expression | None, str]:
+        known = self._types if asking else {key: self._types[key] for key in self._types if key not in _WHO_MAY}
         try:
-            made = compile_expression(text, self._types, _struct if self._spec.get("mutations") else None)
+            made = compile_expression(text, known, _struct if self._spec.get("mutations") else None)
         except Unsupported as missing:
             return None, f"the function {missing} is not available here"
         except Problem as problem:
@@ -275,6 +282,7 @@ class _Compiler:
         if types and made.type.name not in types and str(made.type) not in types:
             wanted = types[0] if len(types) == 1 else "one of [string null_type]"
             return None, f"must evaluate to {wanted} but got {made.type}"
+        self._asks = self._asks or not made.uses.isdisjoint(_WHO_MAY)
         return made, ""
 
 
@@ -308,9 +316,10 @@ def _struct(name: str) -> Type | None:
 
 def _run(expression: Expression, env: dict[str, Any], budget: Budget) -> Any:
     budget.begin()
-    value = expression.run(env)
-    budget.end()
-    return value
+    try:
+        return expression.run(env)
+    finally:
+        budget.end()
 
 
 def _message(validation: Validation, env: dict[str, Any], budget: Budget) -> str:

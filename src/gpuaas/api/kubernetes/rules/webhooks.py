@@ -4,6 +4,7 @@ What policies and webhooks say is asked of every write (the API server's modules
 a service is kept and never called, since services have no address here, and who brings one is told so.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -24,6 +25,13 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _STATIC: Final = ".static.k8s.io"
 _FORM: Final = "; desired format: https://host[/path]"
 _MOST_CONDITIONS: Final = 64
+_MOST_ANNOTATIONS: Final = 20
+_LONGEST_EXPRESSION: Final = 5 * 1024  # bytes of what an annotation is computed by
+_IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
+_CEL_WORDS: Final = frozenset(
+    ("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+     "let", "loop", "package", "namespace", "return", "var", "void", "while")
+)  # fmt: skip
 _NOT_CALLED: Final = "services have no address here: the webhook is kept and never called; one with a url instead is"
 
 
@@ -255,6 +263,8 @@ class AdmissionPolicy(_Registration):
             if not constraints.get("resourceRules"):
                 errors.append(required(f"{at}.resourceRules"))
         errors += _conditions(spec, "spec")
+        for variable, place in each(spec, "variables", "spec"):
+            errors += _variable(variable, place)
         if obj.get("kind") != "ValidatingAdmissionPolicy":
             return errors
         if not spec.get("validations") and not spec.get("auditAnnotations"):
@@ -262,7 +272,41 @@ class AdmissionPolicy(_Registration):
             return errors + [required(f"spec.{key}", text) for key in ("validations", "auditAnnotations")]
         for validation, at in each(spec, "validations", "spec"):
             errors += _validation(validation, at)
-        return errors
+        return errors + _annotations(spec, (obj.get("metadata") or {}).get("name", ""))
+
+
+def _variable(variable: View, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    name = variable.get("name", "")
+    if not name.strip():
+        errors.append(required(child(path, "name"), "name is not specified"))
+    elif not _IDENTIFIER.fullmatch(name) or name in _CEL_WORDS:
+        errors.append(invalid(child(path, "name"), name, "must be a valid CEL identifier"))
+    if not variable.get("expression", "").strip():
+        errors.append(required(child(path, "expression"), "expression is not specified"))
+    return errors
+
+
+def _annotations(spec: View, policy: str) -> list[FieldError]:
+    """What is noted in the audit log, under the name of the policy."""
+    errors: list[FieldError] = []
+    said = list(each(spec, "auditAnnotations", "spec"))
+    if len(said) > _MOST_ANNOTATIONS:
+        text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
+        errors.append(invalid("spec.auditAnnotations", spec["auditAnnotations"], text))
+    keys: set[str] = set()
+    for annotation, at in said:
+        key, text = annotation.get("key", ""), annotation.get("valueExpression", "").strip()
+        errors += qualified_name(f"{policy}/{key}", child(at, "key"))
+        if not text:
+            errors.append(required(child(at, "valueExpression"), "valueExpression is not specified"))
+        elif len(text.encode()) > _LONGEST_EXPRESSION:
+            too_much = f"must not exceed {_LONGEST_EXPRESSION} bytes in length"
+            errors.append(required(child(at, "valueExpression"), too_much))
+        if key in keys:
+            errors.append(duplicate(child(at, "key"), key))
+        keys.add(key)
+    return errors
 
 
 def _validation(validation: View, path: str) -> list[FieldError]:

@@ -12,7 +12,9 @@ from gpuaas.machinery.schema.cel.syntax import Call, ListLiteral, Macro, MapLite
 BUDGET: Final = "#"  # the variable it is kept in; no identifier is called so
 PER_RULE: Final = 1_000_000
 PER_OBJECT: Final = 3_000_000
+WITH_QUESTIONS: Final = 10_000_000  # for a policy that asks who may do what, which takes less time than it costs
 _ALL_PAIRS: Final = frozenset(("distinct", "sets.contains", "sets.equivalent", "sets.intersects"))
+_ASKING: Final = 350_000  # somebody else, whether something is allowed
 _FREE: Final = frozenset(("size", "_[_]", "_[?_]", "type", "dyn"))
 
 
@@ -66,6 +68,8 @@ def is_free(function: str) -> bool:
 
 def price(function: str, values: list[Any]) -> int:
     """Of a call with these values."""
+    if function == "check":
+        return _ASKING
     if function in _ALL_PAIRS:
         return weight(values[0]) * weight(values[-1])
     return sum(weight(value) for value in values if value.__class__ in _LONG)

@@ -11,7 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpuaas.machinery.schema.cel import library_formats, library_kubernetes, library_text  # noqa: F401  they fill the table
+from gpuaas.machinery.schema.cel import (  # noqa: F401  they fill the table
+    library_authorization,
+    library_formats,
+    library_kubernetes,
+    library_text,
+)
 from gpuaas.machinery.schema.cel.budget import is_free
 from gpuaas.machinery.schema.cel.closures import (
     Run,
@@ -90,6 +95,7 @@ _LITERALS: Final[dict[str, Callable[[str], Any]]] = {
     "duration": parse_span,
     "timestamp": read_time,
 }
+_OPAQUE: Final = ("kubernetes.", "net.")  # values without fields, whose types nobody has described
 _LOOK_NO_FURTHER: Final = frozenset(("size", "_[_]", "_[?_]"))  # than the list or the map itself
 _TYPE_NAMES: Final = frozenset((*CONSTANTS, "list", "map", "type", "null_type")) - {"null"}
 
@@ -189,6 +195,9 @@ class Compiler:
         return type_, run
 
     def _select(self, node: Select) -> Typed:
+        dotted = f"{node.operand.name}.{node.field}" if isinstance(node.operand, Ident) else ""
+        if dotted in self.scope and not node.test:  # a variable whose name has two parts
+            return self._ident(Ident(dotted, node.at))
         type_, operand = self.compile(node.operand)
         through = type_.name == "optional_type"
         inner = type_.params[0] if through else type_
@@ -213,7 +222,10 @@ class Compiler:
         if type_.name == "map":
             return type_.params[1], node.field
         if type_ not in (DYN, ERROR):
-            self.issue(node.at, f"type '{type_}' does not support field selection")
+            why = f"type '{type_}' does not support field selection"
+            if type_.name.startswith(_OPAQUE):
+                why = f"unexpected failed resolution of '{type_}'"
+            self.issue(node.at, why)
             return ERROR, node.field
         return DYN, node.field
 
