@@ -44,6 +44,7 @@ CONTROLLERS = (
     "clusterrole-aggregation-controller",
     "resourcequota-controller",
     "certificatesigningrequest-signing-controller",
+    "validatingadmissionpolicy-status-controller",
     "persistentvolumeclaim-protection-controller",
     "legacy-serviceaccount-token-cleaner-controller",
     "deployment-controller",

@@ -208,6 +208,11 @@ def compile_policy(spec: Mapping[str, Any]) -> Policy:
     return _Compiler(spec).policy()
 
 
+def known_types(spec: Mapping[str, Any]) -> dict[str, Type]:
+    """Of what the expressions of a policy may speak, besides its own variables."""
+    return {**_PLAIN, **_WHO_MAY, **({"params": DYN} if spec.get("paramKind") is not None else {})}
+
+
 def condition_errors(owner: Mapping[str, Any], path: str) -> list[FieldError]:
     """What does not compile of the conditions of a webhook."""
     return list(_Compiler(owner, path).policy().problems)
@@ -217,7 +222,7 @@ class _Compiler:
     def __init__(self, spec: Mapping[str, Any], path: str = "spec") -> None:
         self._spec, self._path = spec, path
         self._problems: list[FieldError] = []
-        self._types = {**_PLAIN, **_WHO_MAY, **({"params": DYN} if spec.get("paramKind") is not None else {})}
+        self._types = known_types(spec)
         self._asks = False  # whether some expression asks who may do what
 
     def policy(self) -> Policy:
