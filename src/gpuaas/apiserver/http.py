@@ -80,7 +80,7 @@ class Response:
 class Stream:
     """A response without an end of its own: `start` gets a writer and returns what to call when the client has gone."""
 
-    __slots__ = ("content_type", "headers", "start", "status")
+    __slots__ = ("content_type", "headers", "socket", "start", "status")
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class Stream:
         content_type: bytes = JSON,
         headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
+        self.socket: Callable[[asyncio.Transport, set[Any]], None] | None = None  # begins it as a WebSocket instead
         self.status = 200
         self.start = start
         self.content_type = content_type
@@ -157,6 +158,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive = True
         self._bodyless = False  # a HEAD is answered without the body
         self._owes_continue = False
+        self._upgraded = False  # another protocol has the transport
         self._stream: StreamWriter | None = None
         self._on_gone: Callable[[], None] | None = None
         self._rest: memoryview | None = None  # of a long body, for which the client has not had room yet
@@ -193,7 +195,8 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            self._end_after_answers()  # answered as if nothing had been asked: nothing here can be upgraded
+            if not self._upgraded:
+                self._end_after_answers()  # whether it becomes a WebSocket or not: nothing more is a request
         except httptools.HttpParserError:
             self._refuse(400, b"not a valid HTTP/1.1 request")
 
@@ -308,6 +311,12 @@ class Connection(asyncio.Protocol):
                 self._send_rest()
                 return
             self._next()
+            return
+        if answer.socket is not None:
+            self._upgraded = True
+            self._connections.discard(self)
+            self._loop.call_soon(self._let_go)
+            answer.socket(self.transport, self._connections)
             return
         self.transport.write(_stream_head(answer))
         if self._bodyless:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gpuaas.apiserver import websocket
 from gpuaas.apiserver.http import Answer, Request, Response, Stream, StreamWriter
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.requestinfo import RequestInfo
@@ -57,7 +58,7 @@ def log(server: "Server", op: Operation, info: RequestInfo, request: Request) ->
         raise BadRequest(f'container "{container}" in pod "{op.name}" is waiting to start: {reason}')
     if options.previous and not _ended_before(pod, container):
         raise BadRequest(f'previous terminated container "{container}" in pod "{op.name}" not found')
-    return Stream(lambda writer: _pump(writer, source.read(pod, options)), TEXT)
+    return websocket.read(request, Stream(lambda writer: _pump(writer, source.read(pod, options)), TEXT))
 
 
 def _ended_before(pod: Any, container: str) -> bool:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Mapping, Sequence
 
 from gpuaas.api.kinds import Object
-from gpuaas.apiserver import delete, nonresource, read, subresources, watch, write
+from gpuaas.apiserver import delete, nonresource, read, subresources, watch, websocket, write
 from gpuaas.apiserver.access import Access
 from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
@@ -191,7 +191,7 @@ class Server:
             case "list":
                 return self._body(request, read.list_body(op, wanted), wanted, op)
             case "watch":
-                return watch.watch(op, wanted)
+                return websocket.watched(request, watch.watch(op, wanted))
             case "create":
                 if kind.kind == "Binding" and kind.virtual:
                     return subresources.pod_binding(self, op, info, request)

@@ -3,6 +3,7 @@
 The names other modules need for a request (`User`, `Attributes`) are at home in `identity`.
 """
 
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
@@ -16,6 +17,7 @@ __all__ = ["Attributes", "Authenticator", "User"]
 PeerCertificate = Callable[[], bytes | None]
 
 _INVALID = "invalid bearer token"
+_SOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # what a subprotocol begins with that is a token
 
 
 class Authenticator:
@@ -35,7 +37,7 @@ class Authenticator:
             user = _from_certificate(peer_certificate(), self._cluster)
             if user is not None:
                 return user
-        token = bearer_token(headers.get(b"authorization"))
+        token = bearer_token(headers.get(b"authorization")) or socket_token(headers)
         if not token:
             return None
         try:
@@ -67,6 +69,36 @@ def bearer_token(header: bytes | None) -> str:
         return ""
     scheme, _, rest = header.strip().partition(b" ")
     return rest.partition(b" ")[0].decode("latin-1") if scheme.lower() == b"bearer" else ""
+
+
+def socket_token(headers: Mapping[bytes, bytes]) -> str:
+    """A browser cannot give a WebSocket headers: its token is one of the subprotocols, beside one to be spoken."""
+    if not asks_for_socket(headers):
+        return ""
+    said = _said_subprotocols(headers)
+    tokens = [name.removeprefix(_SOCKET_TOKEN) for name in said if name.startswith(_SOCKET_TOKEN)]
+    if len(tokens) != 1 or len(said) == 1:
+        return ""
+    try:
+        return b64decode(tokens[0] + "=" * (-len(tokens[0]) % 4), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        return ""
+
+
+def asks_for_socket(headers: Mapping[bytes, bytes]) -> bool:
+    return (
+        headers.get(b"upgrade", b"").lower() == b"websocket" and b"upgrade" in headers.get(b"connection", b"").lower()
+    )
+
+
+def subprotocols(headers: Mapping[bytes, bytes]) -> list[str]:
+    """Those that can be spoken."""
+    return [name for name in _said_subprotocols(headers) if not name.startswith(_SOCKET_TOKEN)]
+
+
+def _said_subprotocols(headers: Mapping[bytes, bytes]) -> list[str]:
+    said = headers.get(b"sec-websocket-protocol", b"").decode("latin-1").replace("\n", ",")
+    return [name.strip() for name in said.split(",") if name.strip()]
 
 
 def _from_certificate(certificate: bytes | None, cluster: str) -> User | None:

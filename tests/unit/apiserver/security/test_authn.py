@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.unit.apiserver.security.test_serviceaccounts import ISSUER, World
 
-from gpuaas.apiserver.security.authn import Authenticator, User, bearer_token
+from gpuaas.apiserver.security.authn import Authenticator, User, bearer_token, socket_token, subprotocols
 from gpuaas.apiserver.security.certs import Authority
 from gpuaas.apiserver.security.tokens import Users
 from gpuaas.base.clock import SystemClock
@@ -87,6 +87,28 @@ def test_a_token_review_says_who_or_why_not(door: Door) -> None:
 )
 def test_the_token_of_a_header(header: bytes | None, token: str) -> None:
     assert bearer_token(header) == token
+
+
+SOCKET = {b"upgrade": b"WebSocket", b"connection": b"keep-alive, Upgrade"}
+OURS = b"base64url.bearer.authorization.k8s.io."
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [
+        (SOCKET | {b"sec-websocket-protocol": OURS + b"YS5i_w, x"}, ""),  # no text
+        (SOCKET | {b"sec-websocket-protocol": OURS + b"YS5iLWM, x"}, "a.b-c"),
+        (SOCKET | {b"sec-websocket-protocol": b"x\n" + OURS + b"YS5iLWM"}, "a.b-c"),
+        (SOCKET | {b"sec-websocket-protocol": OURS + b"YS5iLWM"}, ""),  # nothing is left to speak
+        (SOCKET | {b"sec-websocket-protocol": b"x," + OURS + b"YS5i," + OURS + b"YS5i"}, ""),
+        (SOCKET | {b"sec-websocket-protocol": b"x," + OURS + b"Y!"}, ""),
+        (SOCKET, ""),
+        ({b"sec-websocket-protocol": OURS + b"YS5iLWM, x"}, ""),
+    ],
+)
+def test_a_browsers_token_is_one_of_the_subprotocols_of_its_socket(headers: dict[bytes, bytes], token: str) -> None:
+    assert socket_token(headers) == token
+    assert not [name for name in subprotocols(headers) if name != "x"]
 
 
 def test_a_certificate_that_another_cluster_signed_is_nobody(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
