@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpuaas
+from gpuaas.apiserver import health
 from gpuaas.apiserver.codec import PLAIN, encode, encode_as, for_people, indented, negotiate
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from gpuaas.apiserver.cluster import Cluster
     from gpuaas.apiserver.server import Server
 
+_METRICS = b"text/plain; version=0.0.4; charset=utf-8"
 _OPEN = frozenset({"/readyz", "/livez", "/healthz", "/version", "/version/"})
 _AGGREGATED = frozenset({("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")})
 # How kubectl asks for the v2 document; older ones spell it with an @.
@@ -47,7 +49,9 @@ def answer(server: "Server", cluster: "Cluster", info: RequestInfo, request: Req
         case "version":
             return _raw(request, indented(encode(version())))
         case "metrics" if path == "/metrics":
-            return Response(200, server.metrics_text(cluster), b"text/plain; version=0.0.4; charset=utf-8")
+            return Response(200, server.metrics_text(cluster), _METRICS)
+        case "metrics" if path == "/metrics/slis":
+            return Response(200, server.health.metrics(), _METRICS)
         case "api" | "apis":
             return _discovery(cluster, path, request)
         case "openapi":
@@ -82,19 +86,14 @@ def _machine() -> str:
 
 
 def _health(server: "Server", cluster: "Cluster", path: str, info: RequestInfo) -> Response:
-    checks = {"ping": True, "store": cluster.store.broken is None, "ready": server.ready}
-    wanted = path.split("/")[2:]
-    if wanted and wanted[0] not in checks:
+    kind, *wanted = path.split("/")[1:]
+    stored, ending = cluster.store.broken is None, not server.ready
+    if not wanted:
+        return server.health.answer(kind, stored=stored, ending=ending, query=info.multi)
+    found = health.single(kind, "/".join(wanted), stored=stored, ending=ending)
+    if found is None:
         raise PageNotFound
-    relevant = {name: good for name, good in checks.items() if not wanted or name == wanted[0]}
-    if path.startswith("/livez"):
-        relevant.pop("ready", None)
-    healthy = all(relevant.values())
-    if healthy and "verbose" not in info.query:
-        return Response(200, b"ok", b"text/plain; charset=utf-8")
-    lines = [f"[{'+' if good else '-'}]{name} {'ok' if good else 'failed'}" for name, good in relevant.items()]
-    lines.append(f"{path.split('/')[1]} check {'passed' if healthy else 'failed'}")
-    return Response(200 if healthy else 500, ("\n".join(lines) + "\n").encode(), b"text/plain; charset=utf-8")
+    return found
 
 
 def _discovery(cluster: "Cluster", path: str, request: Request) -> Response:
@@ -151,7 +150,7 @@ def _token_keys(server: "Server", cluster: "Cluster", path: str, request: Reques
 
 
 def _paths(cluster: "Cluster") -> list[str]:
-    paths = ["/.well-known/openid-configuration", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]  # fmt: skip
+    paths = ["/.well-known/openid-configuration", "/api", "/apis", "/healthz", "/livez", "/metrics", "/metrics/slis", "/openapi/v2", "/openapi/v3", "/openid/v1/jwks", "/readyz", "/version"]  # fmt: skip
     for group, versions in cluster.discovery.groups().items():
         base = f"/apis/{group}" if group else "/api"
         paths.append(base)

@@ -26,6 +26,7 @@ from gpuaas.apiserver.codec import (
 )
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
+from gpuaas.apiserver.health import Health
 from gpuaas.apiserver.http import JSON, Answer, Request, Response
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
@@ -59,6 +60,7 @@ class Server:
         self.requests = requests
         self.open_metrics = False  # without credentials: only where nobody else can reach the port
         self.ready = True
+        self.health = Health()
         self.turns = Turns()  # for those who work behind the server
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
