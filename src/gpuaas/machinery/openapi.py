@@ -47,11 +47,12 @@ def v3_document(kinds: Iterable[Kind], schema_of: SchemaSource, *, version: str 
     served = list(kinds)
     paths = _paths(served)
     schemas = _schemas(served, paths, schema_of)
+    named = {"schemas": dict(sorted(schemas.items()))} if schemas else {}  # Go reads an empty map and writes none
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": version},
         "paths": dict(sorted(paths.items())),
-        "components": {"schemas": dict(sorted(schemas.items())), "securitySchemes": _SECURITY},
+        "components": {**named, "securitySchemes": _SECURITY},
     }
 
 

@@ -206,3 +206,7 @@ def test_swagger_has_plain_references_and_no_alternatives() -> None:
     assert create["responses"]["201"]["schema"] == {"$ref": "#/definitions/io.ex.v1.Bar"}
     referred = {value for key, value in strings(document) if key == "$ref" and isinstance(value, str)}
     assert referred == {f"#/definitions/{name}" for name in definitions}
+
+
+def test_a_document_without_types_says_nothing_of_them() -> None:
+    assert list(v3_document([], SCHEMAS.__getitem__)["components"]) == ["securitySchemes"]
