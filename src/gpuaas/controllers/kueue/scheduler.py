@@ -35,7 +35,7 @@ _QUIET_CYCLES = 4
 _LOOK_AGAIN = 0.02  # seconds
 _WRITTEN_TOGETHER = 0.006  # seconds of decisions
 _AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
-_LONG_LOOK = 0.01  # seconds
+_LONG_LOOK = 0.01  # seconds of deciding
 _HEADS = 64  # that are looked at without a pause, about
 _REPLACED_FOR = "Replaced to accommodate a workload"
 _TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
@@ -58,6 +58,7 @@ class Scheduler:
         self._recorder = recorder
         self._runs = self._due = False
         self._rests_until = 0.0
+        self._decided = 0.0  # seconds in this look, without what was written
         self._alarm: int | None = None  # the earliest end of a back-off that is waited for
         self._writes: set[asyncio.Future[Any]] = set()
         self._admitting: dict[str, asyncio.Future[None]] = {}
@@ -98,14 +99,13 @@ class Scheduler:
         self._due = False
         if not self._runs:
             return
-        began, settled = self._clock.monotonic(), True
+        self._decided, settled = 0.0, True
         try:
             settled = self._settle()
         except Exception:  # what comes next may still be decided
             _log.exception("a cycle failed")
-        ended = self._clock.monotonic()
-        if ended - began > _LONG_LOOK:
-            self._rests_until = ended + (ended - began)
+        if self._decided > _LONG_LOOK:
+            self._rests_until = self._clock.monotonic() + self._decided
         if not settled:
             self.wake()
         deadline = self._mirror.engine.next_wakeup()
@@ -155,7 +155,9 @@ class Scheduler:
     def _cycle(self) -> Plan:
         began = self._clock.monotonic()
         plan = self._mirror.engine.cycle(self._millis(), _HEADS)
-        self.looked(plan, self._clock.monotonic() - began)
+        took = self._clock.monotonic() - began
+        self._decided += took
+        self.looked(plan, took)
         self._carry_out(plan)
         return plan
 
