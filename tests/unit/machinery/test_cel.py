@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuaas.machinery.schema.cel import CelError, Problem, Unsupported, compile_expression, of_schema
+from gpuaas.machinery.schema.cel.budget import BUDGET, Budget
 from gpuaas.machinery.schema.cel.types import BOOL, INT, STRING, escape
 from gpuaas.machinery.schema.model import SchemaSet
 from gpuaas.machinery.schema.rules import validate_rules
@@ -182,7 +183,7 @@ REFUSED = {
     "self.b + 'x' == 1": (7, "found no matching overload for '_+_' applied to '(int, string)'"),
     "self.s.startsWith(1)": (17, "found no matching overload for 'startsWith' applied to 'string.(int)'"),
     "!self.b": (0, "found no matching overload for '!_' applied to '(int)'"),
-    "self.b && true": (7, "found no matching overload for '_&&_' applied to '(int, bool)'"),
+    "self.b && true": (4, "expected type 'bool' but found 'int'"),
     "self.b.all(x, true)": (
         4,
         "expression of type 'int' cannot be range of a comprehension (must be list, map, or dynamic)",
@@ -220,8 +221,8 @@ def test_a_problem_is_shown_in_its_line() -> None:
 
 
 def test_a_missing_function_is_no_mistake_of_the_author() -> None:
-    with pytest.raises(Unsupported, match=r"jsonpatch\.escapeKey"):
-        compile_expression("jsonpatch.escapeKey('a/b') == ''", {})
+    with pytest.raises(Unsupported, match=r"google\.protobuf\.StringValue"):
+        compile_expression("google.protobuf.StringValue{value: 'a'} == 'a'", {})
 
 
 def test_the_type_of_an_expression_is_known() -> None:
@@ -344,3 +345,50 @@ def test_what_is_no_duration_and_no_url_is_told_as_go_tells_it() -> None:
 def test_a_long_text_is_seen_at_once_to_be_no_duration() -> None:
     long = "1" * 1_000_000
     assert budgeted(["duration(self.s) != duration('1h')"], {"s": long})[0].startswith('Invalid value: "object": ')
+
+
+NEWER = {
+    "[{'n': 2}, {'n': 1}].sortBy(e, e.n) == [{'n': 1}, {'n': 2}]": True,
+    "{'a': 1, 'b': 2}.transformMapEntry(k, v, {string(v): k}) == {'1': 'a', '2': 'b'}": True,
+    "optional.unwrap([optional.of(1), optional.none()]) == [1]": True,
+    "[optional.of('a')].unwrapOpt() == ['a']": True,
+    "timestamp('2024-02-29T12:34:56Z').getMinutes('+05:30') == 4": True,
+    "timestamp('2024-02-29T12:34:56Z').getHours('-01:00') == 11": True,
+    "'%s'.format([['a', 1, {'b': null}]]) == '[\"a\", 1, {\"b\":null}]'": True,
+    "size(b'\\xff') == 1": True,
+    "'%s'.format([type(null)]) == 'null_type'": True,
+    "{?'a': optional.none(), 'b': 1} == {'b': 1}": True,
+}
+
+
+@pytest.mark.parametrize("rule", NEWER)
+def test_newer_functions(rule: str) -> None:
+    budget = Budget()
+    budget.begin()
+    assert compile_expression(rule, {}).run({BUDGET: budget}) is NEWER[rule]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("'%z'.format([1]) == ''", 'unrecognized formatting clause "z"'),
+        ("'%d'.format(['a']) == ''", "decimal clause can only be used on integers, was given string"),
+        ("'%s %s'.format(['a']) == ''", "index 1 out of range"),
+        ("9223372036854775808 > 0", "invalid int literal"),
+        ("'\\UFFFFFFFF' == ''", "unable to unescape string"),
+        ("'\\ud800' == ''", "unable to unescape string"),
+        ("jsonpatch.escapeKey('a') == ''", "undeclared reference to 'jsonpatch'"),
+        ("[1, dyn('a')].size() == 2", "expected type 'int' but found 'dyn'"),
+    ],
+)
+def test_what_is_wrong_with_literals_is_told_when_they_are_read(rule: str, words: str) -> None:
+    with pytest.raises(Problem) as problem:
+        compile_expression(rule, {})
+    assert words in str(problem.value)
+
+
+def test_a_sum_of_what_cannot_be_added_is_an_error_of_the_rule() -> None:
+    budget = Budget()
+    budget.begin()
+    with pytest.raises(CelError):
+        compile_expression("'%s'.format([[1, 'a'].sum()]) == ''", {}).run({BUDGET: budget})

@@ -57,7 +57,7 @@ PROPERTIES: dict[str, Any] = {
         "additionalProperties": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]},
     },
     "twice": {**TEXT, "x-kubernetes-validations": [{"rule": "self != 'x'", "reason": "FieldValueDuplicate"}]},
-    "unknown": {**TEXT, "x-kubernetes-validations": [{"rule": "jsonpatch.escapeKey(self) == ''"}]},
+    "unknown": {**TEXT, "x-kubernetes-validations": [{"rule": "google.protobuf.StringValue{value: self} == ''"}]},
     "worded": {**TEXT, "x-kubernetes-validations": [{"rule": "self == ''", "messageExpression": "''", "message": "m"}]},
 }
 SCHEMA: Schema = SchemaSet({}.__getitem__).inline(

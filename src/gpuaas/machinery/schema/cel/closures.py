@@ -40,10 +40,18 @@ def dispatched(name: str, overloads: list[Overload], runs: list[Run], *, free: b
             env[BUDGET].spend(cost)
         for each in overloads:
             if all(is_of(type_, value) for type_, value in zip(each.args, values, strict=True)):
-                return each.run(*values)
+                return _called(each.run, values)
         raise CelError(NO_OVERLOAD)
 
     return call
+
+
+def _called(function: Callable[..., Any], values: list[Any]) -> Any:
+    """What a list or map holds is known least of all."""
+    try:
+        return function(*values)
+    except (TypeError, AttributeError):
+        raise CelError(NO_OVERLOAD) from None
 
 
 def equality(types: tuple[Type, ...], runs: list[Run], *, negated: bool, constant: Any) -> Run:

@@ -1,7 +1,7 @@
 """From a tree to a function: types are checked and closures are made in one walk.
 
 `compile_expression` gives an `Expression` that can be run with values for its variables, or raises `Problem` with all
-that is wrong, in cel-go's words. A rule that uses a function Kubernetes has and we do not raises `Unsupported` instead:
+that is wrong, in cel-go's words. A rule that uses something Kubernetes has and we do not raises `Unsupported` instead:
 its author did nothing wrong.
 
 Logic absorbs errors as CEL demands: `a || b` is true if either is, whatever happens to the other.
@@ -30,7 +30,8 @@ from gpuaas.machinery.schema.cel.closures import (
     presence,
     variable,
 )
-from gpuaas.machinery.schema.cel.library import FUNCTIONS, UNSUPPORTED, Overload, read_time
+from gpuaas.machinery.schema.cel.library import FUNCTIONS, Overload, read_time
+from gpuaas.machinery.schema.cel.library_text import format_problem
 from gpuaas.machinery.schema.cel.macros import compile_macro
 from gpuaas.machinery.schema.cel.parser import parse
 from gpuaas.machinery.schema.cel.syntax import (
@@ -95,6 +96,9 @@ _LITERALS: Final[dict[str, Callable[[str], Any]]] = {
     "duration": parse_span,
     "timestamp": read_time,
 }
+_UNSUPPORTED: Final = "google.protobuf."  # values of these types, written down
+_NOTHING: Final = "optional_type(dyn)"  # an optional value that is not there
+_OF_PATCHES: Final = "jsonpatch."  # functions for expressions that make patches
 _OPAQUE: Final = ("kubernetes.", "net.")  # values without fields, whose types nobody has described
 _LOOK_NO_FURTHER: Final = frozenset(("size", "_[_]", "_[?_]"))  # than the list or the map itself
 _TYPE_NAMES: Final = frozenset((*CONSTANTS, "list", "map", "type", "null_type")) - {"null"}
@@ -118,16 +122,27 @@ def compile_expression(
 ) -> Expression:
     """`structs` knows the types whose values may be written down: by their name, None where there is no such type."""
     compiler = Compiler(source, variables)
-    compiler.structs = structs or (lambda _name: None)
+    compiler.structs = structs
     try:
         type_, run = compiler.compile(parse(source))
     except RecursionError:
         raise Problem(source, [(0, "expression recursion limit exceeded")]) from None
+    if not compiler.issues:
+        compiler.issues = compiler.mixed
     if compiler.missing and not compiler.issues:
         raise Unsupported(", ".join(sorted(compiler.missing)))
     if compiler.issues:
         raise Problem(source, compiler.issues)
     return Expression(source, type_, run, frozenset(compiler.used), compiler.meets_text)
+
+
+def types_of(source: str, variables: Mapping[str, Type]) -> tuple[Node, dict[int, Type]]:
+    """The tree of an expression that compiles, and the types of its parts by their ids."""
+    compiler = Compiler(source, variables)
+    compiler.types = {}
+    tree = parse(source)
+    compiler.compile(tree)
+    return tree, compiler.types
 
 
 def _nothing(_env: dict[str, Any]) -> Any:
@@ -144,7 +159,11 @@ class Compiler:
         self.used: set[str] = set()
         self.slots = 0
         self.meets_text = False
-        self.structs: Callable[[str], Type | None] = lambda _name: None
+        self.structs: Callable[[str], Type | None] | None = None
+        self.mixes = False  # whether literals here may hold values of several types
+        self.mixed: list[tuple[int, str]] = []  # those that do and may not: told where nothing else is wrong
+        self.types: dict[int, Type] | None = None  # of the parts, where somebody asks for them
+        self._known: dict[int, Type] = {}  # of the parts of what is formatted
         self._variables: dict[Run, str] = {}  # the slots of those parts that only read a variable
         self._junctions: dict[Run, tuple[bool, list[Run]]] = {}  # what the parts that are logic decide by
 
@@ -156,6 +175,10 @@ class Compiler:
         type_, run = self._compile(node)
         if type_ in (TIMESTAMP, DURATION, BYTES):
             self.meets_text = True
+        if self.types is not None:
+            self.types[id(node)] = type_
+        if self.mixes:
+            self._known[id(node)] = type_
         return type_, run
 
     def _compile(self, node: Node) -> Typed:
@@ -167,7 +190,7 @@ class Compiler:
             case Select():
                 return self._select(node)
             case ListLiteral():
-                return self._list(node, mixed=False)
+                return self._list(node)
             case MapLiteral():
                 return self._map(node)
             case StructLiteral():
@@ -229,14 +252,12 @@ class Compiler:
             return ERROR, node.field
         return DYN, node.field
 
-    def _list(self, node: ListLiteral, *, mixed: bool) -> Typed:
+    def _list(self, node: ListLiteral) -> Typed:
         item: Type | None = None
         parts: list[tuple[Run, bool]] = []
         for part, optional in node.items:
             type_, run = self.compile(part)
-            if optional and type_.name == "optional_type":
-                type_ = type_.params[0]
-            item = DYN if mixed else self._homogeneous(item, type_, part)
+            item = self._homogeneous(item, _unwrapped(type_) if optional else type_, part, optional=optional)
             parts.append((run, optional))
 
         def build(env: dict[str, Any]) -> list[Any]:
@@ -258,7 +279,8 @@ class Compiler:
         for key, value, optional in node.entries:
             (of_key, run_key), (of_value, run_value) = self.compile(key), self.compile(value)
             key_type = self._homogeneous(key_type, of_key, key)
-            value_type = self._homogeneous(value_type, of_value, value)
+            of_value = _unwrapped(of_value) if optional else of_value
+            value_type = self._homogeneous(value_type, of_value, value, optional=optional)
             parts.append((run_key, run_value, optional))
 
         def build(env: dict[str, Any]) -> dict[Any, Any]:
@@ -274,8 +296,11 @@ class Compiler:
         return map_of(key_type or DYN, value_type or DYN), build
 
     def _struct(self, node: StructLiteral) -> Typed:
-        type_ = self.structs(node.name)
+        type_ = self.structs(node.name) if self.structs is not None else None
         parts = [(name, self.compile(value)[1], optional) for name, value, optional in node.fields]
+        if type_ is None and node.name.startswith(_UNSUPPORTED):
+            self.missing.add(node.name)
+            return DYN, _nothing
         if type_ is None:
             return self.issue(node.at, f"undeclared reference to '{node.name}' (in container '')")
 
@@ -293,19 +318,23 @@ class Compiler:
 
         return type_, build
 
-    def _homogeneous(self, known: Type | None, given: Type, node: Node) -> Type:
-        """All items of a literal have one type."""
-        if known is None:
+    def _homogeneous(self, known: Type | None, given: Type, node: Node, *, optional: bool = False) -> Type | None:
+        """All items of a literal have one type; where several are told, it is of any."""
+        if optional and given is DYN:  # of a value that is not there
+            return known
+        if known is None or str(known) == _NOTHING:
             return given
-        if not assign(known, given, {}):
-            self.issue(node.at, f"expected type '{known}' but found '{given}'")
-        return given if known is NULL else known
+        if str(given) in (str(known), _NOTHING) or ERROR in (known, given) or _has_parameter(given):
+            return known
+        if not self.mixes:
+            self.mixed.append((node.at, f"expected type '{known}' but found '{given}'"))
+        return DYN
 
     def _logic(self, node: Call) -> Typed:
         (first_type, first), (second_type, second) = (self.compile(arg) for arg in node.args)
-        for type_ in (first_type, second_type):
+        for type_, part in ((first_type, node.args[0]), (second_type, node.args[1])):
             if type_ not in (BOOL, DYN, ERROR):
-                return self.no_overload(node.function, (first_type, second_type), node.at)
+                self.issue(part.at, f"expected type 'bool' but found '{type_}'")
         decisive = node.function == "_||_"
         sides = [*self._sides(first, decisive), *self._sides(second, decisive)]
         run = junction(sides, decisive=decisive)
@@ -346,27 +375,32 @@ class Compiler:
         if qualified is not None:
             name, target = qualified, None
         overloads = [each for each in FUNCTIONS.get(name, ()) if each.method == (target is not None)]
-        if not overloads and not _is_unsupported(name):
+        if not overloads:
             self.issue(node.at, f"undeclared reference to '{name}' (in container '')")
         nodes = [*([target] if target is not None else []), *node.args]
         arguments = [self._argument(name, arg) for arg in nodes]
         if not overloads:
-            self.missing.add(name)
-            return DYN, _nothing
+            return ERROR, _nothing
         self._check_literals(name, node)
+        if name == "format" and arguments[1:]:
+            self._check_format(node, arguments[1][0])
         return self._resolve(name, overloads, arguments, node)
 
     def _argument(self, name: str, node: Node) -> Typed:
-        """The values for a text to format may be of any types."""
-        if name == "format" and isinstance(node, ListLiteral):
-            return self._list(node, mixed=True)
-        return self.compile(node)
+        """The values for a text to format may be of any types, and so may what they hold."""
+        if name != "format":
+            return self.compile(node)
+        outside, self.mixes = self.mixes, True
+        try:
+            return self.compile(node)
+        finally:
+            self.mixes = outside
 
     def _qualified(self, node: Call) -> str | None:
         """`optional.of(x)` reads like a method of a variable; it is a function with a dotted name."""
         if isinstance(node.target, Ident) and node.target.name not in self.scope:
             name = f"{node.target.name}.{node.function}"
-            if name in FUNCTIONS or _is_unsupported(name):
+            if name in FUNCTIONS and (self.structs is not None or not name.startswith(_OF_PATCHES)):
                 return name
         return None
 
@@ -380,6 +414,19 @@ class Compiler:
                 _LITERALS[name](last.value)
             except (CelError, BadPattern):
                 self.issue(last.at, f"invalid {name} argument")
+
+    def _check_format(self, node: Call, given: Type) -> None:
+        """The same for a template that is written in the rule, with its values."""
+        template, values = node.target, node.args[0]
+        if not (isinstance(template, Const) and template.type == "string" and isinstance(values, ListLiteral)):
+            return
+        if given is ERROR or any(optional for _, optional in values.items):
+            return
+        types = [self._known.get(id(value), DYN).name for value, _ in values.items]
+        problem = format_problem(template.value, types)
+        if problem is not None:
+            at, text = problem
+            self.mixed.append((node.at if at < 0 else values.items[at][0].at, text))
 
     def _resolve(self, name: str, overloads: list[Overload], arguments: list[Typed], node: Call) -> Typed:
         types = tuple(type_ for type_, _ in arguments)
@@ -409,8 +456,12 @@ class Compiler:
         return result, dispatched(name, [each for each, _ in fitting], runs, free=is_free(name))
 
 
-def _is_unsupported(name: str) -> bool:
-    return name in UNSUPPORTED
+def _unwrapped(type_: Type) -> Type:
+    return type_.params[0] if type_.name == "optional_type" else type_
+
+
+def _has_parameter(type_: Type) -> bool:
+    return type_ is A or any(map(_has_parameter, type_.params))
 
 
 def _shown(type_: Type) -> str:

@@ -5,9 +5,10 @@ conversions, lists, maps, optionals and times; text functions and Kubernetes' ow
 the same table.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -56,15 +57,6 @@ class Overload:
 
 
 FUNCTIONS: Final[dict[str, list[Overload]]] = {}
-
-# Functions of Kubernetes' CEL that are not here: a rule that uses one is accepted, and reported as not evaluated.
-UNSUPPORTED: Final = frozenset(
-    (
-        "sortBy",
-        "transformMapEntry",
-        "jsonpatch.escapeKey",
-    )
-)
 
 
 def add(name: str, args: tuple[Type, ...], result: Type, run: Callable[..., Any], *, method: bool = False) -> None:
@@ -271,7 +263,11 @@ def _conversions() -> None:
     add("duration", (STRING,), DURATION, parse_span)
     add("duration", (DURATION,), DURATION, lambda span: span)
     add("dyn", (A,), DYN, lambda value: value)
-    add("type", (A,), TYPE, lambda value: TypeValue(kind_of(value)))
+    add("type", (A,), TYPE, lambda value: TypeValue("null_type" if value is None else kind_of(value)))
+
+
+def _unwrapped(options: list[Any]) -> list[Any]:
+    return [each.value for each in options if each.present]
 
 
 def _optionals() -> None:
@@ -281,6 +277,9 @@ def _optionals() -> None:
     add("hasValue", (optional_of(A),), BOOL, lambda opt: opt.present, method=True)
     add("value", (optional_of(A),), A, lambda opt: opt.got, method=True)
     add("orValue", (optional_of(A), A), A, lambda opt, other: opt.value if opt.present else other, method=True)
+    unwrapped = [("optional.unwrap", False), ("unwrapOpt", True)]
+    for name, method in unwrapped:
+        add(name, (list_of(optional_of(A)),), list_of(A), _unwrapped, method=method)
     add(
         "or",
         (optional_of(A), optional_of(A)),
@@ -304,7 +303,14 @@ _TIME_PARTS: Final[dict[str, Callable[[datetime], int]]] = {
 }
 
 
+_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
+
+
 def _in_zone(moment: datetime, zone: str) -> datetime:
+    offset = _OFFSET.fullmatch(zone)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        return moment.astimezone(timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes)))
     try:
         return moment.astimezone(ZoneInfo(zone))
     except (KeyError, ValueError):

@@ -1,6 +1,8 @@
 """CEL's text functions, and Kubernetes' regular expressions: they are put into the table of module library."""
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, Final
 
 from gpuaas.machinery.schema.cel.library import add
 from gpuaas.machinery.schema.cel.types import BOOL, DYN, INT, STRING, list_of
@@ -112,6 +114,36 @@ def format_text(template: str, args: list[Any]) -> str:
     return "".join(out)
 
 
+_CLAUSES: Final = {
+    "s": (
+        ("string", "bool", "bytes", "int", "uint", "double", "map", "list", "type", "duration", "timestamp", "null"),
+        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and"
+        " timestamps",
+    ),
+    "d": (("int", "uint"), "decimal clause can only be used on integers"),
+    "f": (("int", "uint", "double"), "fixed-point clause can only be used on doubles"),
+    "e": (("int", "uint", "double"), "scientific clause can only be used on doubles"),
+    "b": (("int", "uint", "bool"), "only integers and bools can be formatted as binary"),
+    "o": (("int", "uint"), "octal clause can only be used on integers"),
+    "x": (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
+}
+_CLAUSE: Final = re.compile(r"%(?:\.\d*)?(.?)", re.DOTALL)
+
+
+def format_problem(template: str, types: Sequence[str]) -> tuple[int, str] | None:
+    """What is wrong with a template for values of these types, and with which of them (-1: with none)."""
+    clauses = [found for found in _CLAUSE.findall(template) if found != "%"]
+    for index, clause in enumerate(clauses):
+        allowed, complaint = _CLAUSES.get(clause.lower() if clause == "X" else clause, ((), ""))
+        if not complaint:
+            return -1, f'could not parse formatting clause: unrecognized formatting clause "{clause}"'
+        if index >= len(types):
+            return -1, f"index {index} out of range"
+        if types[index] not in (*allowed, "dyn", "!error!", "A"):
+            return index, f"error during formatting: {complaint}, was given {types[index]}"
+    return None
+
+
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
@@ -125,7 +157,7 @@ def _clause(clause: str, value: Any, precision: int) -> str:
         case "f", "int" | "uint" | "double":
             return f"{value:.{6 if precision < 0 else precision}f}"
         case "e", "int" | "uint" | "double":
-            digits, _, power = f"{value:.{6 if precision < 0 else precision}e}".partition("e")
+            digits, _, power = f"{value:.6e}".partition("e")  # whatever precision is asked for
             return f"{digits}×10{power.removeprefix('+').translate(_RAISED)}"
         case "b", "int" | "uint" | "bool":
             return f"{int(value):b}"
@@ -155,7 +187,7 @@ def _shown(value: Any) -> str:
         case "duration":
             return show_span(value)
         case "bytes":
-            return str(value.decode("utf-8", "replace"))
+            return _decoded(value)
         case "list":
             return f"[{', '.join(_shown_inside(item) for item in value)}]"
         case "map":
@@ -166,6 +198,14 @@ def _shown(value: Any) -> str:
             return str(value)
 
 
+def _decoded(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        why = 'could not convert argument "invalid UTF-8 in bytes, cannot convert to string" to string'
+        raise CelError(f"error during formatting: {why}") from None
+
+
 def _shown_inside(value: Any) -> str:
     """Inside of lists and maps text is quoted, and numbers have six digits after the point."""
     if isinstance(value, str):
@@ -173,7 +213,13 @@ def _shown_inside(value: Any) -> str:
     return f"{value:.6f}" if isinstance(value, float) else _shown(value)
 
 
+def _escaped_key(key: str) -> str:
+    """As a part of the path of a JSON patch."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
 def _strings() -> None:
+    add("jsonpatch.escapeKey", (STRING,), STRING, _escaped_key)
     for name, run in (
         ("startsWith", str.startswith),
         ("endsWith", str.endswith),

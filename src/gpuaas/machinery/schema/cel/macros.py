@@ -5,7 +5,8 @@ With one variable a list gives its items and a map its keys; with two, a list gi
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from functools import cmp_to_key
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuaas.machinery.schema.cel.budget import BUDGET, parts
 from gpuaas.machinery.schema.cel.closures import Run
@@ -26,7 +27,7 @@ def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
         text = f"expression of type '{type_}' cannot be range of a comprehension (must be list, map, or dynamic)"
         return compiler.issue(node.target.at, text)
     slots, bodies = _with_variables(compiler, node, types)
-    condition = bodies[0][0] if node.name not in ("map", "transformList", "transformMap") or len(bodies) == 2 else BOOL
+    condition = bodies[0][0] if node.name not in _MAKERS or len(bodies) == 2 else BOOL
     if condition not in (BOOL, DYN, ERROR):
         if node.name in ("all", "exists"):
             return compiler.issue(node.bodies[0].at, f"expected type 'bool' but found '{condition}'")
@@ -40,6 +41,9 @@ def compile_macro(compiler: "Compiler", node: Macro) -> "Typed":
             return BOOL, _quantifier_of_items(target, slots[0], cost, body, loop, decisive=decisive)
         return BOOL, _quantifier(loop, body, decisive=decisive)
     return _finish(node, type_, bodies, loop)
+
+
+_MAKERS: Final = frozenset(("map", "transformList", "transformMap", "transformMapEntry", "sortBy"))
 
 
 def _variable_types(type_: Type, count: int) -> tuple[Type, ...] | None:
@@ -106,11 +110,43 @@ def _finish(node: Macro, type_: Type, bodies: "list[Typed]", loop: Loop) -> "Typ
             return list_of(item), lambda env: [element for element in loop(env) if _truth(last(env))]
         case "map" | "transformList":
             return list_of(last_type), lambda env: [last(env) for _ in loop(env) if _holds(condition, env)]
+        case "sortBy":
+            item = type_.params[0] if type_.params else DYN
+            return list_of(item), lambda env: _sorted([(last(env), element) for element in loop(env)])
+        case "transformMapEntry":
+            made = last_type if last_type.name == "map" else map_of(DYN, DYN)
+            return made, lambda env: _merged([last(env) for _ in loop(env) if _holds(condition, env)])
         case _:
             key = type_.params[0] if type_.name == "map" else INT
             return map_of(key, last_type), lambda env: {
                 pair[0]: last(env) for pair in loop(env) if _holds(condition, env)
             }
+
+
+def _sorted(pairs: list[tuple[Any, Any]]) -> list[Any]:
+    """By keys that can be compared, which those of one list have to be."""
+    if len({key.__class__ for key, _ in pairs}) > 1:
+        raise CelError("list elements must have the same type")
+
+    def compare(first: tuple[Any, Any], second: tuple[Any, Any]) -> int:
+        return int(first[0] > second[0]) - int(first[0] < second[0])
+
+    try:
+        return [element for _, element in sorted(pairs, key=cmp_to_key(compare))]
+    except TypeError:
+        raise CelError("list elements must be comparable") from None
+
+
+def _merged(maps: list[Any]) -> dict[Any, Any]:
+    whole: dict[Any, Any] = {}
+    for each in maps:
+        if each.__class__ is not dict:
+            raise CelError(NO_OVERLOAD)
+        for key, value in each.items():
+            if key in whole:
+                raise CelError(f"insert failed: key {key} already exists")
+            whole[key] = value
+    return whole
 
 
 def _truth(value: Any) -> bool:

@@ -38,6 +38,8 @@ MACROS: Final[dict[str, set[tuple[int, int]]]] = {
     "map": {(1, 1), (1, 2)},
     "transformList": {(2, 1), (2, 2)},
     "transformMap": {(2, 1), (2, 2)},
+    "transformMapEntry": {(2, 1), (2, 2)},
+    "sortBy": {(1, 1)},
     "optMap": {(1, 1)},
     "optFlatMap": {(1, 1)},
 }
@@ -164,6 +166,8 @@ class _Parser:
     def _primary(self) -> Node:
         token = self._take()
         match token.kind:
+            case "int" | "uint" if token.value >= 1 << (63 if token.kind == "int" else 64):
+                raise Problem(self.source, [(token.at, f"invalid {token.kind} literal")])
             case "int" | "uint" | "string" | "bytes":
                 return Const(token.value, token.kind, token.at)
             case "float":

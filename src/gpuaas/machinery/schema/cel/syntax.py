@@ -172,11 +172,11 @@ def _string(source: str, found: re.Match[str]) -> tuple[Token, int]:
             source, [(found.start(), f"Syntax error: token recognition error at: '{source[found.start() :]}'")]
         )
     body = source[start:end]
-    text = body if "r" in prefix else _unescape(source, body, start)
+    text = body if "r" in prefix else _unescape(source, body, start, is_bytes="b" in prefix)
     at_end = end + len(quote)
     written = source[found.start() : at_end]
     if "b" in prefix:
-        return Token("bytes", written, found.start(), text.encode("utf-8")), at_end
+        return Token("bytes", written, found.start(), text.encode("utf-8", "surrogateescape")), at_end
     return Token("string", written, found.start(), text), at_end
 
 
@@ -190,13 +190,20 @@ def _closing(source: str, at: int, quote: str, *, raw: bool) -> int:
     return -1
 
 
-def _unescape(source: str, body: str, start: int) -> str:
+def _unescape(source: str, body: str, start: int, *, is_bytes: bool) -> str:
+    def character(number: int) -> str:
+        # A byte that is written as such is no character: it stands for itself until all is encoded.
+        return chr(0xDC00 + number) if is_bytes and 127 < number < 256 else chr(number)
+
     def replace(found: re.Match[str]) -> str:
         digits = found.group(1) or found.group(2) or found.group(3)
         if digits:
-            return chr(int(digits, 16))
+            number = int(digits, 16)
+            if number > 0x10FFFF or 0xD800 <= number < 0xE000:
+                raise Problem(source, [(start + found.start(), "unable to unescape string")])
+            return character(number) if len(digits) == 2 else chr(number)
         if found.group(4):
-            return chr(int(found.group(4), 8))
+            return character(int(found.group(4), 8))
         if found.group(5) not in _SIMPLE:
             at = start + found.start()
             raise Problem(source, [(at, f"Syntax error: token recognition error at: '{found.group()}'")])
