@@ -125,3 +125,41 @@ async def test_pods_of_a_node_that_is_gone_end_after_a_quarantine() -> None:
         assert on.cluster.exists(PODS, "p", "default")
         await on.advance(30)
         assert not on.cluster.exists(PODS, "p", "default")
+
+
+def to_go(name: str, on: str | None = None, *, held: bool = True) -> Any:
+    made = pod(name, node=on or "", phase="Running" if on else "Pending")
+    made["metadata"]["finalizers"] = ["example.com/mine"] if held else []
+    return made
+
+
+@scenario
+async def test_a_pod_that_is_held_and_never_was_on_a_node_has_failed_when_it_is_to_go() -> None:
+    async with stage(PodGarbageCollector) as on:
+        for name in ("asked", "left alone"):
+            on.cluster.put(PODS, to_go(name))
+        on.cluster.put(NODES, node("n"))
+        on.cluster.put(PODS, to_go("placed", "n"))
+        for name in ("asked", "placed"):
+            await on.cluster.delete(PODS, name, "default")
+        await on.advance(10)
+        assert on.cluster.read(PODS, "asked", "default")["status"]["phase"] == "Pending"
+        await on.advance(15)
+        phases = {each["metadata"]["name"]: each["status"]["phase"] for each in on.cluster.all(PODS)}
+        assert phases == {"asked": "Failed", "left alone": "Pending", "placed": "Running"}
+
+
+@scenario
+async def test_who_says_that_a_machine_is_off_frees_the_pods_that_are_to_leave_it() -> None:
+    async with stage(PodGarbageCollector) as on:
+        off = [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]
+        on.cluster.put(NODES, node("said", ready=False, taints=off))
+        on.cluster.put(NODES, node("speaks", taints=off))
+        on.cluster.put(NODES, node("silent", ready=False))
+        for where in ("said", "speaks", "silent"):
+            on.cluster.put(PODS, to_go(where, where, held=False))
+            on.cluster.put(PODS, to_go(f"stays-{where}", where, held=False))
+            await on.cluster.delete(PODS, where, "default", grace=30)
+        await on.advance(1)
+        left = {each["metadata"]["name"] for each in on.cluster.all(PODS)}
+        assert left == {"speaks", "silent", "stays-said", "stays-speaks", "stays-silent"}

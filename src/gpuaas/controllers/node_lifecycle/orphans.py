@@ -1,21 +1,25 @@
-"""Pods of nodes that no longer exist end: nobody else will ever say what became of them."""
+"""Pods of which nobody else will ever say what became of them end: those of nodes that no longer exist or are out of
+service, and those that are to go, have finalizers and never were on a node."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.base.clock import rfc3339
+from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.controllers.node_lifecycle.controller import ON_NODE, node_of
+from gpuaas.controllers.node_lifecycle.health import readiness
 from gpuaas.runtime.controller import Controller, Deps, Requeue
-from gpuaas.runtime.metadata import key_of, uid_of
+from gpuaas.runtime.metadata import is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 QUARANTINE = 40.0  # a node that comes back within it keeps its pods
+LOOK_EVERY = 20.0  # how long a pod that never was on a node may take to go
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class PodGarbageCollector(Controller):
-    """Its keys are names of nodes."""
+    """Its keys are names of nodes, and of pods behind their namespaces."""
 
     name = "pod-garbage-collector-controller"
 
@@ -24,40 +28,54 @@ class PodGarbageCollector(Controller):
         pods = deps.informers.of(PODS)
         pods.add_index(ON_NODE, node_of)
         self._nodes = self.follow(deps.informers.of(NODES), lambda node: (node["metadata"]["name"],))
-        self._pods = self.follow(pods, self._on_missing)
+        self._pods = self.follow(pods, self._concerned)
         self._missing: dict[str, float] = {}
 
-    def _on_missing(self, pod: Mapping[str, Any]) -> Iterable[str]:
-        node = pod["spec"].get("nodeName")
-        return (node,) if node and self._nodes.get("", node) is None else ()
+    def _concerned(self, pod: Mapping[str, Any]) -> Iterable[str]:
+        on = pod["spec"].get("nodeName")
+        if not on:
+            return (str(key_of(pod)),) if is_deleting(pod) and not is_finished(pod) else ()
+        node = self._nodes.get("", on)
+        return (on,) if node is None or (is_deleting(pod) and _out_of_service(node)) else ()
 
     async def reconcile(self, key: str) -> Requeue | None:
-        if self._nodes.get("", key) is not None:
-            self._missing.pop(key, None)
+        if "/" in key:
+            return await self._never_placed(*key.split("/"))
+        node = self._nodes.get("", key)
+        pods = self._pods.indexed(ON_NODE, key) if node is None or _out_of_service(node) else []
+        if node is None and pods:
+            left = self._missing.setdefault(key, self.clock.now()) + QUARANTINE - self.clock.now()
+            if left > 0:
+                return Requeue(left)
+            for pod in pods:
+                await self._end(pod, self._lost(pod))
             return None
-        pods = self._pods.indexed(ON_NODE, key)
-        if not pods:
-            self._missing.pop(key, None)
-            return None
-        left = self._missing.setdefault(key, self.clock.now()) + QUARANTINE - self.clock.now()
-        if left > 0:
-            return Requeue(left)
+        self._missing.pop(key, None)
         for pod in pods:
-            await self._end(pod)
+            if is_deleting(pod):
+                await self._end(pod, {"phase": "Failed"})
         return None
 
-    async def _end(self, pod: Mapping[str, Any]) -> None:
+    async def _never_placed(self, namespace: str, name: str) -> Requeue | None:
+        pod = self._pods.get(namespace, name)
+        if pod is None or not is_deleting(pod) or pod["spec"].get("nodeName") or is_finished(pod):
+            return None
+        left = parse_rfc3339(pod["metadata"]["deletionTimestamp"]) + LOOK_EVERY - self.clock.now()
+        if left > 0:
+            return Requeue(left)
+        await self._end(pod, {"phase": "Failed"})
+        return None
+
+    async def _end(self, pod: Mapping[str, Any], failed: Mapping[str, Any]) -> None:
         key = key_of(pod)
         try:
             if not is_finished(pod):
-                await self.client.patch(
-                    PODS, key.name, {"status": self._failed(pod)}, key.namespace, subresource="status"
-                )
+                await self.client.patch(PODS, key.name, {"status": failed}, key.namespace, subresource="status")
             await self.client.delete(PODS, key.name, key.namespace, uid=uid_of(pod), grace=0)
         except NotFound:
             return
 
-    def _failed(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+    def _lost(self, pod: Mapping[str, Any]) -> dict[str, Any]:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -69,3 +87,9 @@ class PodGarbageCollector(Controller):
         known = (pod.get("status") or {}).get("conditions") or ()
         others = [one for one in known if one["type"] != "DisruptionTarget"]
         return {"phase": "Failed", "conditions": [*others, condition]}
+
+
+def _out_of_service(node: Mapping[str, Any]) -> bool:
+    """Somebody says that the machine is off and will not speak again, and it does not."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(taint["key"] == OUT_OF_SERVICE for taint in taints) and readiness(node) != "True"
