@@ -92,6 +92,9 @@ class Candidates:
         self.staying = staying
         self._legal: dict[tuple[frozenset[int], bool], LegalOnes] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self.leaving or self.staying)
+
     def __iter__(self) -> Iterator[Candidate]:
         return chain(self.leaving, self.staying)
 
@@ -112,6 +115,8 @@ def classical(hunt: Hunt) -> list[Target]:
     forbidden = not hunt.queue.spec.preemption.borrow_within_cohort
     borrows_anyway = forbidden and not _under_nominal(hunt)
     by_place, by_priority = _from_other_queues(hunt, only_by_place=borrows_anyway)
+    if not (own or by_place or by_priority):
+        return []
     if borrows_anyway or not (_of_others(hunt, by_place) or _of_others(hunt, by_priority)):
         attempts: tuple[bool, ...] = (True,)
     elif forbidden and not _of_others(hunt, by_place):
@@ -264,6 +269,8 @@ def _collect(
 
 
 def _sorted(hunt: Hunt, candidates: list[Candidate]) -> Candidates:
+    if not candidates:
+        return Candidates([], [])
     if hunt.usage_of is None:
         ordered = sorted(candidates, key=lambda c: (not c[0][1].evicted, c[0][0]))
     else:
@@ -282,7 +289,7 @@ def _attempt(
     hunt: Hunt, by_place: Candidates, by_priority: Candidates, own: Candidates, may_borrow: bool
 ) -> list[Target]:
     if _is_plain(hunt):
-        others = by_place if by_place.leaving or by_place.staying else by_priority
+        others = by_place or by_priority  # of one cohort all are of one kind
         return [Target(item, rule) for (_, item), rule, _, _ in enough_of(hunt, others, own, may_borrow)]
     parts = (by_place, by_priority, own)
     # All that are being evicted already before all others.
