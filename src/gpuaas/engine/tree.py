@@ -84,7 +84,10 @@ class Node:
 
     def within_nominal(self, frs: Iterable[int]) -> bool:
         subtree, usage = self.subtree, self.usage
-        return all(usage.get(fr, 0) <= subtree.get(fr, 0) for fr in frs)
+        for fr in frs:  # noqa: SIM110 - half the time of `all`, and asked of every candidate
+            if usage.get(fr, 0) > subtree.get(fr, 0):
+                return False
+        return True
 
     def ancestors(self) -> Iterator[CohortNode]:
         """Parent first, root last."""
