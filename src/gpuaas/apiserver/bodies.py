@@ -28,7 +28,7 @@ PATCH_TYPES: Final = {
     "application/strategic-merge-patch+json": "strategic",
     "application/apply-patch+yaml": "apply",
 }
-YAML_TYPES: Final = frozenset(("application/yaml", "text/yaml", "application/x-yaml"))
+YAML_TYPES: Final = frozenset(("application/yaml",))
 _UNSUPPORTED: Final = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -49,10 +49,10 @@ class Unreadable(ValueError):
     """Not the format it says it is; the text says why."""
 
 
-def read_object(body: bytes, media: str, kind: str) -> Object:
+def read_object(body: bytes, media: str, kind: str, api_version: str = "") -> Object:
     """The object in a body. A body that says nothing (`null`) is an empty object."""
     try:
-        obj = _decoded(body, media_type(media))
+        obj = _decoded(body, media_type(media), (api_version, kind))
         _check_type_meta(obj)
     except Unreadable as problem:
         raise BadRequest(
@@ -107,7 +107,8 @@ def read_write(op: Operation, body: bytes, media: str, kind: str = "") -> tuple[
 
 def repeated_fields(body: bytes, obj: Any) -> list[str]:
     """The paths of JSON keys that came twice. A tree shows that nothing did by having as many keys as the text."""
-    if body.count(b'":') == encode(obj).count(b'":'):
+    # What the object does not say of itself was added to the tree by now, and would make up for what came twice.
+    if b'"kind"' in body and b'"apiVersion"' in body and body.count(b'":') == encode(obj).count(b'":'):
         return []
     try:
         return duplicate_fields(whole_characters(body))
@@ -121,7 +122,7 @@ def repeated_keys(body: bytes) -> list[str]:
 
 
 def media_type(header: str) -> str:
-    return header.partition(";")[0].strip().lower() if header else ""
+    return header.partition(";")[0].strip().lower() or header if header else ""
 
 
 def parse_json(body: bytes) -> Any:
@@ -164,9 +165,10 @@ def _depth_over(value: Any, limit: int) -> bool:
     return True
 
 
-def _decoded(body: bytes, media: str) -> Any:
+def _decoded(body: bytes, media: str, kind: tuple[str, str] = ("", "")) -> Any:
+    """`kind`: the version and kind of who does not say what it is, in protobuf, where only that tells how to read it."""
     match media:
-        case "" | "application/json" | "text/json":
+        case "" | "application/json":
             try:
                 return parse_json(body)
             except Unreadable as problem:
@@ -174,7 +176,7 @@ def _decoded(body: bytes, media: str) -> Any:
         case _ if media in YAML_TYPES:
             return _parse_yaml(body)
         case "application/vnd.kubernetes.protobuf":
-            return _parse_protobuf(body)
+            return _parse_protobuf(body, kind)
         case _:
             raise UnsupportedMediaType(_UNSUPPORTED)
 
@@ -205,17 +207,23 @@ def _configured(body: bytes) -> Any:
         return _not_too_deep(load_yaml(body))
 
 
-def _parse_protobuf(body: bytes) -> Any:
+def _parse_protobuf(body: bytes, expected: tuple[str, str]) -> Any:
     try:
         api_version, kind, raw = unwrap(body)
-        name = wire_type(api_version, kind)
-        if name is None:
-            raise UnsupportedMediaType(
-                f"{kind or 'this kind'} in {api_version or 'no version'} is not read as protobuf here: send JSON"
-            )
+    except ProtobufError as error:
+        raise Unreadable(str(error)) from None
+    api_version, kind = api_version or expected[0], kind or expected[1]
+    name = wire_type(api_version, kind)
+    if name is None:
+        raise UnsupportedMediaType(
+            f"{kind or 'this kind'} in {api_version or 'no version'} is not read as protobuf here: send JSON"
+        )
+    try:
         return {"kind": kind, "apiVersion": api_version, **_protobuf.read(name, raw)}
     except ProtobufError as error:
-        raise BadRequest(f"the request body is not valid protobuf: {error}") from None
+        version = api_version.rpartition("/")[2]
+        why = f'{kind} in version "{version}" cannot be handled as a {expected[1] or kind}: {error}'
+        raise BadRequest(why) from None
 
 
 def _check_type_meta(obj: Any) -> None:

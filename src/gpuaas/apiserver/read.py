@@ -5,6 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from gpuaas.apiserver.codec import LINE_END, PLAIN, Wanted, encode, encode_as
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_list
@@ -16,6 +18,8 @@ from gpuaas.base.fielderrors import invalid
 from gpuaas.machinery.gojson import json_problem
 from gpuaas.store import Compacted, Entry, FutureRevision
 
+_TOKEN_VERSION = "meta.k8s.io/v1"
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _KEPT_LISTS = 4
 _KEPT_BYTES = 32 << 20
 _WORTH_KEEPING = 64 * 1024
@@ -71,6 +75,8 @@ class ListCache:
 
 def list_body(op: Operation, wanted: Wanted) -> bytes:
     """The list as the client wants it."""
+    if "timeoutSeconds" in op.query:
+        whole_number(op.query["timeoutSeconds"])
     store = op.cluster.store
     plain = not wanted.form and wanted.media == "json" and op.version is op.resource.hub and not op.pretty
     simple = plain and not op.query.keys() - {"resourceVersion", "resourceVersionMatch", "timeoutSeconds", "timeout"}
@@ -122,6 +128,8 @@ def _snapshot(op: Operation, token: str) -> tuple[Sequence[Entry], int, str]:
         if wanted and wanted != "0":
             raise BadRequest("specifying resource version is not allowed when using continue")
         revision, first = _read_token(token)
+        if revision < 0:
+            revision = store.revision
         try:
             return store.list_at(where, revision), revision, first
         except FutureRevision:
@@ -163,8 +171,8 @@ def not_newer_than_now(op: Operation, number: int) -> None:
 
 
 def _limit(op: Operation) -> int:
-    text = op.query.get("limit", "")
-    if not text:
+    text = op.query.get("limit")
+    if text is None:
         return 0
     number = max(whole_number(text), 0)
     # Any revision will do: then the answer comes out of memory, where there is no reason to stop.
@@ -172,20 +180,42 @@ def _limit(op: Operation) -> int:
 
 
 def _continue_token(revision: int, key: str) -> str:
-    token = json.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": key}, separators=(",", ":"))
+    token = json.dumps({"v": _TOKEN_VERSION, "rv": revision, "start": key}, separators=(",", ":"))
     return base64.urlsafe_b64encode(token.encode()).decode().rstrip("=")
 
 
 def _read_token(token: str) -> tuple[int, str]:
+    """The revision and the key to go on with; a negative revision means whatever is there now."""
+    odd = next((at for at, char in enumerate(token) if char not in _BASE64), len(token) if len(token) % 4 == 1 else -1)
+    if odd >= 0:
+        raise _bad_token(f"illegal base64 data at input byte {odd}")
+    text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    why = json_problem(text)
+    if why:
+        raise _bad_token(why)
     try:
-        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        why = json_problem(text)
-        if not why:
-            read = json.loads(text)
-            return int(read["rv"]), str(read["start"])
-    except (ValueError, KeyError, TypeError):
-        why = "it was not made by this server"
-    raise BadRequest(f"invalid continue token: continue key is not valid: {why}")
+        read = msgspec.json.decode(text, type=_Token | None) or _Token()
+    except (ValueError, RecursionError):
+        raise _bad_token("it was not made by this server") from None
+    if read.v != _TOKEN_VERSION:
+        raise _bad_token(f"server does not recognize this encoded version {read.v}")
+    if not read.rv:
+        raise _bad_token(f"incorrect encoded start resourceVersion (version {read.v})")
+    if not read.start:
+        raise _bad_token(f"encoded start key empty (version {read.v})")
+    if any(part in (".", "..") for part in read.start.split("/")):
+        raise _bad_token(read.start)
+    return read.rv, read.start
+
+
+class _Token(msgspec.Struct):
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
+def _bad_token(why: str) -> BadRequest:
+    return BadRequest(f"invalid continue token: continue key is not valid: {why}")
 
 
 def _too_old(revision: int, first: str) -> Expired:

@@ -4,6 +4,7 @@
 non-resource path. The verb is the one RBAC speaks of (`list`, not GET). Query options are parsed only when there are any.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
@@ -15,6 +16,7 @@ _METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": 
 # Resources that look like namespaces' parts but are the namespace's own subresources.
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _LONGEST_NUMBER = 1000  # digits; more are not worth reading
+_MALFORMED = re.compile(r";|%(?![0-9A-Fa-f]{2})")  # a part of a query that has this says nothing, to Go
 
 
 def said(query: Mapping[str, str], name: str) -> bool:
@@ -65,6 +67,8 @@ def whole_number(text: str) -> int:
 def request_info(method: str, path: str, query: str) -> RequestInfo:
     info = _path_info(method, path)
     if query:
+        if _MALFORMED.search(query):
+            query = "&".join(part for part in query.split("&") if not _MALFORMED.search(part))
         for key, value in parse_qsl(query, keep_blank_values=True):
             info.query.setdefault(key, value)
             info.multi.setdefault(key, []).append(value)

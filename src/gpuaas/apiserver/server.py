@@ -36,6 +36,7 @@ from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.turns import Turns
 from gpuaas.base.errors import (
     ApiError,
+    BadRequest,
     Internal,
     MethodNotAllowed,
     PageNotFound,
@@ -48,6 +49,7 @@ from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.store import StoreError
 
 _log = logging.getLogger("gpuaas.apiserver")
+_NO_NAMES = (".", "..")  # parts of a path that mean no object
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a collection, not of an object
 
@@ -147,8 +149,10 @@ class Server:
     def _operation(self, cluster: Cluster, info: RequestInfo, user: User, request: Request) -> Operation:
         found = cluster.catalogue.find(info.group, info.version, info.resource)
         if found is None:
-            raise PathNotFound if cluster.discovery.is_builtin(info.group, info.version) else PageNotFound
+            raise PathNotFound if not info.group or cluster.discovery.is_builtin(info.group) else PageNotFound
         resource, version = found
+        if info.name in _NO_NAMES and info.verb in ("get", "delete", "patch") and not info.subresource:
+            raise BadRequest(f"Name parameter invalid: \"{info.name}\": may not be '{info.name}'")
         if info.rest and info.subresource != "proxy":
             raise PathNotFound
         namespace = info.namespace
@@ -252,7 +256,7 @@ def _warning(text: str) -> bytes:
 
 
 def _object(op: Operation, request: Request) -> Object:
-    return read_object(request.body, request.header(b"content-type"), op.kind.kind)
+    return read_object(request.body, request.header(b"content-type"), op.kind.kind, op.kind.api_version)
 
 
 def _options(request: Request) -> Object | None:

@@ -318,6 +318,7 @@ def _decode(op: Operation, sent: Object) -> Object:
     else:
         repeats = repeated_fields(op.body, sent)
         if repeats and paths and not op.resource.custom:
+            repeats = [path for path in repeats if path not in paths]  # unknown is all there is to say of it
             op.complain(strict_messages_in_order(op.body, repeats, paths))
         else:
             op.complain(strict_messages(repeats, paths))

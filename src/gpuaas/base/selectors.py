@@ -99,7 +99,9 @@ def parse_fields(text: str) -> tuple[FieldTerm, ...]:
         for operator, equal in (("!=", False), ("==", True), ("=", True)):
             path, found, value = part.partition(operator)
             if found:
-                terms.append(FieldTerm(path, _unescape(value), equal))
+                term = FieldTerm(path, _unescape(value), equal)
+                if path or term.value:  # what says nothing selects everything
+                    terms.append(term)
                 break
         else:
             raise ValueError(f"invalid selector: '{text}'; can't understand '{part}'")
@@ -230,7 +232,7 @@ def _split_fields(text: str) -> list[str]:
             current = ""
         else:
             current += char
-    parts.append(current)
+    parts.append(current + "\\" if escaped else current)
     return [part for part in parts if part]
 
 

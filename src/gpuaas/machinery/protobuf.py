@@ -27,8 +27,12 @@ class ProtobufError(ValueError):
 
 def unwrap(body: bytes) -> tuple[str, str, bytes]:
     """(apiVersion, kind, bytes of the object) of an envelope."""
+    if not body:
+        raise ProtobufError("empty data")
     if not body.startswith(MAGIC):
-        raise ProtobufError("a protobuf body begins with the four bytes k8s\\x00")
+        raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+    if len(body) == len(MAGIC):
+        raise ProtobufError("empty body")
     api_version = kind = ""
     raw = b""
     for number, value in _fields(memoryview(body)[4:]):

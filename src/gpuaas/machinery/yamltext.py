@@ -14,7 +14,11 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DumperBase: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _UNFOLDED = 100_000  # values a document may have on top of one for each of its letters
 _MAX_DEPTH = 200
-_TIMESTAMP, _BOOL, _STRING, _INT = (f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str", "int"))
+_TIMESTAMP, _BOOL, _STRING, _INT, _FLOAT = (
+    f"tag:yaml.org,2002:{name}" for name in ("timestamp", "bool", "str", "int", "float")
+)
+# The base library wants a point and a sign in numbers with an exponent; Go's wants neither.
+_EXPONENT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+$")
 _YES = frozenset(("y", "yes", "true", "on"))
 # What the base library's constructors raise for a value that its tag does not fit (`!!int x`, `!!timestamp x`).
 _STUMBLES = (ValueError, AttributeError, TypeError, KeyError, IndexError, OverflowError)
@@ -36,6 +40,8 @@ _Loader.yaml_implicit_resolvers = {
 }
 for _first in "yYnN":
     _Loader.yaml_implicit_resolvers.setdefault(_first, []).insert(0, (_BOOL, _LETTERS))
+for _first in "-+.0123456789":
+    _Loader.yaml_implicit_resolvers.setdefault(_first, []).append((_FLOAT, _EXPONENT))
 _Loader.add_constructor(_BOOL, lambda _loader, node: node.value.lower() in _YES)
 
 

@@ -96,6 +96,13 @@ class Api:
             found.setdefault(name.decode(), []).append(value.decode())
         return Answer(answer.status, shown, found)
 
+    def ask_as_written(self, method: str, path: str, query: str) -> Answer:
+        """With a query that is no list of names and values."""
+        request = self._request(method, path, None, "", None, {})
+        request.query = query
+        answer = self._answer(request)
+        return Answer(answer.status, json.loads(answer.body), {})
+
     def watch(self, path: str, **query: Any) -> list[dict[str, Any]]:
         """The events that are there at once."""
         answer = self._answer(self._request("GET", path, None, "", None, {"watch": "true", **query}))

@@ -218,3 +218,70 @@ def test_an_index_of_thousands_of_digits_is_refused(api: Api) -> None:
     listed = {"op": "add", "path": "/metadata/finalizers", "value": ["a.b/c"]}
     beyond = {"op": "remove", "path": "/metadata/finalizers/" + "9" * 5_000}
     assert api.send("PATCH", f"{MAPS}/indexed", [listed, beyond], JSON_PATCH).status == 422
+
+
+LISTS = (
+    ("limit=", 400, 'strconv.ParseInt: parsing "": invalid syntax'),
+    ("timeoutSeconds=abc", 400, 'strconv.ParseInt: parsing "abc": invalid syntax'),
+    ("limit=1;x=2", 200, ""),
+    ("limit=%zz", 200, ""),
+    ("fieldSelector==", 200, ""),
+    ("fieldSelector=metadata.name=%5C", 400, "invalid escape sequence"),
+    ("continue=%00", 400, "illegal base64 data at input byte 0"),
+    ("continue=W10=", 400, "illegal base64 data at input byte 3"),
+    ("continue=bnVsbA", 400, "server does not recognize this encoded version"),
+    ("continue=eyJ2IjoibWV0YS5rOHMuaW8vdjIiLCJydiI6MSwic3RhcnQiOiJhIn0", 400, "encoded version meta.k8s.io/v2"),
+    ("continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MX0", 400, "encoded start key empty"),
+    ("continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIvLi4vLi4veCJ9", 400, "not valid: /../../x"),
+    ("continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYSJ9", 200, ""),
+)
+
+
+@pytest.mark.parametrize(("query", "code", "words"), LISTS)
+def test_odd_queries_of_lists(api: Api, query: str, code: int, words: str) -> None:
+    answer = api.ask_as_written("GET", MAPS, query)
+    assert (answer.status, words in answer.body.get("message", "")) == (code, True), answer
+
+
+@pytest.mark.parametrize("content", ["text/json", "text/yaml", "application/x-yaml", ";", "application/xml"])
+def test_bodies_of_other_media_types_are_not_read(api: Api, content: str) -> None:
+    assert api.send("POST", MAPS, config_map("media"), content).status == 415
+
+
+def test_what_came_twice_is_told_also_of_an_object_that_does_not_say_what_it_is(api: Api) -> None:
+    body = '{"metadata":{"name":"x"},"metadata":{"name":"twice"}}'
+    assert api.send("POST", MAPS, body, fieldValidation="Strict").status == 400
+    assert api.send("POST", MAPS, body, dryRun="All").warnings == ['"duplicate field \\"metadata\\""']
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400"])
+def test_numbers_nobody_can_write_down_again_are_refused(api: Api, number: str) -> None:
+    body = json.dumps(thing("endless", {"n": 5})).replace("5", number)
+    assert api.send("POST", ANYTHING, body).status == 400
+    api.send("POST", ANYTHING, thing("finite", {"n": 5}))
+    assert api.send("PATCH", f"{ANYTHING}/finite", f'{{"spec":{{"n":{number}}}}}', MERGE).status in (400, 422)
+    assert api.send("GET", f"{ANYTHING}/finite").body["spec"] == {"n": 5}
+
+
+@pytest.mark.parametrize(("text", "number"), [("1e5", 100_000), ("1E-1", 0.1), (".5e1", 5), ("0.1e1", 1)])
+def test_exponents_in_yaml_need_neither_point_nor_sign(api: Api, text: str, number: float) -> None:
+    body = f"apiVersion: hostile.example/v1\nkind: Anything\nmetadata: {{name: e}}\nspec: {{size: {text}}}"
+    assert api.send("POST", ANYTHING, body, YAML, dryRun="All").body["spec"] == {"size": number}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "empty data"),
+        (b"k8s\x00", "empty body"),
+        (b"{}", "expected prefix [107 56 115 0]"),
+    ],
+)
+def test_what_is_no_protobuf_is_told_so(api: Api, body: bytes, words: str) -> None:
+    answer = api.send("POST", MAPS, body, "application/vnd.kubernetes.protobuf")
+    assert (answer.status, words in answer.message) == (400, True), answer
+
+
+def test_a_path_that_means_no_object_is_refused(api: Api) -> None:
+    answer = api.send("GET", f"{MAPS}/..")
+    assert (answer.status, answer.message) == (400, "Name parameter invalid: \"..\": may not be '..'")

@@ -296,10 +296,9 @@ def checked(api: Api, *validations: dict[str, Any], rule: dict[str, Any], **spec
     whole = {"matchConstraints": {"resourceRules": [rule]}, "validations": validations, **spec}
     made = api.send("POST", POLICIES, {"metadata": {"name": "typed"}, "spec": whole})
     assert made.status == 201, made
-    for _ in range(50):
-        status: dict[str, Any] = api.send("GET", f"{POLICIES}/typed").body["status"]
-        if status:
-            break
+    status: dict[str, Any] = {}
+    while not status:  # written by a thread of the store, so only the clock on the wall could end this
+        status = api.send("GET", f"{POLICIES}/typed").body["status"]
     api.send("DELETE", f"{POLICIES}/typed")
     return status
 

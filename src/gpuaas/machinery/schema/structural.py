@@ -9,6 +9,7 @@ Whether the values are right is module validation's question, whether the schema
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Final
 
 from gpuaas.base.errors import BadRequest
@@ -169,6 +170,8 @@ def _copy(value: Any) -> Any:
 
 def whole(number: float) -> float:
     """1.0 is written as 1 by Go, whatever its type, and is an integer from then on."""
+    if not isfinite(number):  # it was too large: nobody could write it down again
+        raise BadRequest("json: cannot unmarshal number into Go value of type float64: value out of range")
     return int(number) if number.is_integer() and abs(number) < _LONGEST_INTEGER else number
 
 
