@@ -13,6 +13,7 @@ import msgspec
 import gpuaas
 from gpuaas.api.kinds import Kind, Object
 from gpuaas.apiserver.codec import encode
+from gpuaas.apiserver.known_owners import KnownOwners
 from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.base.repeats import Repeats
@@ -168,7 +169,7 @@ class Resource:
         self.stamp = stamp  # of the definition it was made from: another one, another shape
         self.since = 0  # objects not written after this revision may lack what the definition says by now
         self._convert = convert
-        self.owners = Repeats[list[Object] | None]()  # after writes of a status (module ownership)
+        self.owners = KnownOwners()  # after writes of a status (module ownership)
 
     @property
     def bundled(self) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from tests.unit.apiserver.conftest import APPLY, MAPS, MERGE, Api, config_map
 
+from gpuaas.apiserver import ownership
 from gpuaas.apiserver.http import Answer, Request, Response
+from gpuaas.apiserver.known_owners import KnownOwners
 from gpuaas.apiserver.listener import listen
 from gpuaas.apiserver.read import ListCache
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.clock import parse_rfc3339, rfc3339
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 LONG = bytes(range(256)) * 20_000
@@ -171,7 +174,12 @@ def _gauges(api: Api) -> None:
     parts = {"type": "array", "items": part, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
     status = {
         "type": "object",
-        "properties": {"level": {"type": "integer"}, "words": {"type": "string"}, "parts": parts},
+        "properties": {
+            "level": {"type": "integer"},
+            "words": {"type": "string"},
+            "at": {"type": "string"},
+            "parts": parts,
+        },
         "x-kubernetes-validations": [
             {"rule": "!has(oldSelf.level) || self.level >= oldSelf.level", "message": "it never falls"}
         ],
@@ -184,25 +192,43 @@ def _gauges(api: Api) -> None:
     assert made.status in (201, 409)
 
 
-def _played(api: Api, name: str) -> list[list[dict[str, Any]]]:
-    """Who owned what after each step."""
+def _played(api: Api, name: str, pauses: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Who owned what after each step, and for how many seconds then."""
     assert api.send("POST", GAUGES, {"metadata": {"name": name, "labels": {"a": "b"}}}).status == 201
     seen = []
-    for manager, status in STATUSES:
-        answer = api.send("PATCH", f"{GAUGES}/{name}/status", {"status": status}, MERGE, fieldManager=manager)
+    for (manager, status), pause in zip(STATUSES, pauses, strict=True):
+        api.clock.advance(pause)
+        now = api.clock.now()
+        said = {"status": {**status, "at": rfc3339(now)}}
+        answer = api.send("PATCH", f"{GAUGES}/{name}/status", said, MERGE, fieldManager=manager)
         assert answer.status == 200, answer.message
         fields = answer.body["metadata"]["managedFields"]
-        seen.append([{key: value for key, value in entry.items() if key != "time"} for entry in fields])
+        seen.append([{**entry, "time": now - parse_rfc3339(entry["time"])} for entry in fields])
     return seen
 
 
 def test_statuses_that_change_like_others_before_have_the_same_owners(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whatever the times were, as long as they came in the same order."""
     _gauges(api)
-    first, like_it = _played(api, "first"), _played(api, "like-it")
-    monkeypatch.setattr(Repeats, "of", lambda _self, _value, find: find())
-    assert first == like_it == _played(api, "the-long-way")
+    paces = [(1,) * 7, (5, 1, 9, 2, 4, 3, 70), (1,) * 7, (0,) * 7, (0, 3, 0, 0, 2, 0, 1), (4, 0, 0, 1, 0, 0, 1)]
+    remembered = [_played(api, f"gauge-{number}", pauses) for number, pauses in enumerate(paces)]
+    monkeypatch.setattr(KnownOwners, "of", lambda _self, _change, find: find())
+    assert remembered == [_played(api, f"long-way-{number}", pauses) for number, pauses in enumerate(paces)]
+
+
+def test_who_owns_what_is_found_out_once_for_all_that_change_alike(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    _gauges(api)
+    _played(api, "first", (1,) * 7)
+    made = api.send("POST", GAUGES, {"metadata": {"name": "alike", "labels": {"a": "b"}}})
+    assert made.status == 201
+    api.clock.advance(30)
+    monkeypatch.setattr(ownership, "_owners", None)
+    said = {"status": {"level": 1, "at": rfc3339(api.clock.now())}}
+    assert api.send("PATCH", f"{GAUGES}/alike/status", said, MERGE, fieldManager="ann").status == 200
+    said["status"]["words"] = "otherwise"
+    assert api.send("PATCH", f"{GAUGES}/alike/status", said, MERGE, fieldManager="ann").status == 500
 
 
 def test_what_was_allowed_of_one_object_is_asked_again_of_one_that_was_otherwise(api: Api) -> None:
