@@ -13,8 +13,8 @@ import msgspec
 
 from gpuaas.api.kinds import Object
 
-_MOST: Final = 256
-_LARGEST: Final = 16 * 1024  # bytes; larger ones are rare, and would be most of what is kept
+_MOST: Final = 1024
+_LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept
 _TIME: Final = re.compile(rb'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"')
 _MARKS: Final = [b"\0%d" % number for number in range(64)]  # JSON has no such byte
 _encode = msgspec.json.Encoder().encode
