@@ -200,7 +200,7 @@ class Admission:
         ports = {port["nodePort"] for spec in others for port in spec.get("ports") or () if port.get("nodePort")}
         ports |= {spec["healthCheckNodePort"] for spec in others if spec.get("healthCheckNodePort")}
         rules.allocate_cluster_ip(obj, old, addresses, dry_run=op.dry_run)
-        rules.allocate_node_ports(obj, ports)
+        rules.allocate_node_ports(obj, old, ports)
 
     def _node(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:

@@ -1,7 +1,7 @@
 """What Kubernetes' own admission does to pods, services and nodes, as pure functions: the server brings the objects.
 
-Limit ranges are in module limits and quotas in module quota_usage; their functions are named here too, so that the
-server has one place to look.
+Limit ranges are in module limits, quotas in module quota_usage and the ports of nodes in module node_ports; their
+functions are named here too, so that the server has one place to look.
 """
 
 from collections.abc import Mapping
@@ -11,14 +11,10 @@ from typing import Any, Final
 from zlib import crc32
 
 from gpuaas.api.kubernetes.limits import apply_limit_ranges, claim_limit_errors, fill_in_limits, pod_limit_errors
+from gpuaas.api.kubernetes.node_ports import allocate_node_ports
 from gpuaas.api.kubernetes.quota_usage import charge_quotas, quota_usage
 from gpuaas.api.kubernetes.rules.networks import address_of
-from gpuaas.api.kubernetes.rules.services import (
-    give_cluster_ip,
-    needs_health_check,
-    ports_without_node_port,
-    wants_cluster_ip,
-)
+from gpuaas.api.kubernetes.rules.services import give_cluster_ip, wants_cluster_ip
 from gpuaas.base.errors import Forbidden, Invalid
 from gpuaas.base.fielderrors import FieldError, invalid
 
@@ -42,7 +38,6 @@ View = Mapping[str, Any]
 
 SERVICE_NETWORK: Final = IPv4Network("10.96.0.0/16")
 _FIRST_ADDRESS: Final = 10  # the ones below are kept for the service of the API server and the like
-NODE_PORTS: Final = range(30_000, 32_768)
 _TOKEN_SECONDS: Final = 3_607
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME_PREFIX: Final = "kube-api-access-"
@@ -133,17 +128,6 @@ def _check_brought(service: View, taken: set[str], *, dry_run: bool) -> None:
     addresses = list(spec.get("clusterIPs") or (brought,))
     error = invalid("spec.clusterIPs", addresses, f"failed to allocate IP {brought}: {why}")
     raise Invalid("", "Service", service["metadata"].get("name", ""), [error])
-
-
-def allocate_node_ports(service: Object, taken: set[int]) -> None:
-    """A free port of every node for each port that needs one, and for who asks whether the service is well here."""
-    spec = service["spec"]
-    own = {spec.get("healthCheckNodePort"), *(port.get("nodePort") for port in spec.get("ports") or ())}
-    free = (port for port in NODE_PORTS if port not in taken and port not in own)
-    for port in ports_without_node_port(service):
-        port["nodePort"] = next(free)
-    if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
-        spec["healthCheckNodePort"] = next(free)
 
 
 def taint_new_node(node: Object) -> None:

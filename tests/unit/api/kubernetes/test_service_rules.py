@@ -6,7 +6,7 @@ import pytest
 from tests.unit.api.kubernetes.rulebook import changed, complaints, made, refused, service
 
 from gpuaas.api.kubernetes.admission import allocate_cluster_ip, allocate_node_ports
-from gpuaas.base.errors import Forbidden, Invalid
+from gpuaas.base.errors import Forbidden, Internal, Invalid
 
 
 def test_a_service_of_one_line_becomes_a_whole_service() -> None:
@@ -107,14 +107,49 @@ def test_who_needs_no_address_gets_none(spec: dict[str, Any]) -> None:
 
 def test_node_ports_are_given_where_they_lack() -> None:
     obj = made(service(type="NodePort", ports=[{"name": "a", "port": 1, "nodePort": 30005}, {"name": "b", "port": 2}]))
-    allocate_node_ports(obj, {30000, 30005})
+    allocate_node_ports(obj, None, {30000})
     assert [port["nodePort"] for port in obj["spec"]["ports"]] == [30005, 30001]
+
+
+def test_two_protocols_of_one_port_share_a_node_port() -> None:
+    dns = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "m", "port": 9153}]
+    obj = made(service(type="NodePort", ports=dns))
+    allocate_node_ports(obj, None, {30000})
+    assert [port["nodePort"] for port in obj["spec"]["ports"]] == [30001, 30001, 30002]
+    dns[1]["nodePort"] = 30053
+    obj = made(service(type="NodePort", ports=dns))
+    allocate_node_ports(obj, None, set())
+    assert [port["nodePort"] for port in obj["spec"]["ports"]] == [30053, 30053, 30000]
+
+
+@pytest.mark.parametrize(
+    ("ports", "complaint"),
+    [
+        ([80], r"spec.ports\[0\].nodePort: Invalid value: 80: provided port is not in the valid range. The range of valid ports is 30000-32767"),
+        ([30001, 32768], r"spec.ports\[1\].nodePort: Invalid value: 32768: provided port is not in the valid range"),
+        ([30001, 30009], r"spec.ports\[1\].nodePort: Invalid value: 30009: provided port is already allocated"),
+    ],
+)  # fmt: skip
+def test_a_node_port_that_is_brought_must_be_free_and_one_of_ours(ports: list[int], complaint: str) -> None:
+    asked = [{"name": f"p{port}", "port": place, "nodePort": port} for place, port in enumerate(ports, 1)]
+    obj = made(service(type="NodePort", ports=asked))
+    before = service(type="NodePort", ports=[{"name": "p", "port": 1, "nodePort": 30001}])
+    for old in (None, before):
+        with pytest.raises(Invalid, match=complaint):
+            allocate_node_ports(obj, old, {30009})
+    allocate_node_ports(obj, {**obj}, {30009})  # what it had it keeps, though the range may once have been another
+
+
+def test_when_no_node_port_is_left_that_is_said() -> None:
+    obj = made(service(type="NodePort"))
+    with pytest.raises(Internal, match="failed to allocate a nodePort: range is full"):
+        allocate_node_ports(obj, None, set(range(30000, 32768)))
 
 
 def test_who_balances_loads_to_nodes_gets_a_port_to_ask_for_health() -> None:
     local = service(type="LoadBalancer", externalTrafficPolicy="Local")
     obj = made(local)
-    allocate_node_ports(obj, {30000})
+    allocate_node_ports(obj, None, {30000})
     assert (obj["spec"]["ports"][0]["nodePort"], obj["spec"]["healthCheckNodePort"]) == (30001, 30002)
     asked = {**local, "spec": {**local["spec"], "healthCheckNodePort": 30002}}
     obj, errors = changed(asked, {"spec": {"healthCheckNodePort": None}})
