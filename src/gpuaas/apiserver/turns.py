@@ -70,6 +70,7 @@ class Turns:
         self._came = False  # a request, since somebody asked whether it is quiet
         self._full = False  # the loop, when the timer came last
         self._due = 0.0
+        self._to_give = 0  # turns, before the timer comes again
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -94,6 +95,9 @@ class Turns:
             self._set_timer()
         if not self._under_load():
             return
+        if self._to_give and not self._waiting:
+            self._to_give -= 1
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await turn
@@ -106,15 +110,21 @@ class Turns:
         self._timer = asyncio.get_running_loop().call_later(_EVERY, self._tick)
 
     def _tick(self) -> None:
-        self._full = self._now() - self._due > _LATE
-        self._give(1 if self._under_load() else len(self._waiting))
+        late = self._now() - self._due
+        self._full = late > _LATE
+        missed = max(0, int(late / _EVERY))
+        unwanted = self._give(1 + missed if self._under_load() else len(self._waiting))
+        goes_on = bool(self._waiting) or self._full
+        self._to_give = unwanted if goes_on else 0
         self._timer = None
-        if self._waiting or self._full:
+        if goes_on:
             self._set_timer()
 
-    def _give(self, count: int) -> None:
+    def _give(self, count: int) -> int:
+        """So many turns; says how many nobody wanted."""
         while self._waiting and count > 0:
             turn = self._waiting.popleft()
             if not turn.done():  # whoever waited may have been cancelled
                 turn.set_result(None)
                 count -= 1
+        return count
