@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,15 +41,14 @@ def policed(w: Wire, spec: dict[str, Any], **binding: Any) -> Iterator[None]:
     answer = w.prepare("POST", f"{GROUP}/{kind}ybindings", {"metadata": {"name": w.ns}, "spec": bound})
     w.note("POST binding", status=str(answer.status), body="" if answer.status == 201 else w.normal.body(answer.body))
 
-    deadline = time.monotonic() + HEARD_SECONDS
-
-    def is_told(probed: bool) -> bool:
+    def is_told(probed: bool, deadline: float = math.inf) -> bool:
         answer = w.prepare("POST", w.path("configmaps") + "?dryRun=All", PROBED)
         heard = answer.status >= 400 or "probing" in answer.headers.get("warning", "")
         return heard is probed or time.monotonic() > deadline
 
     if answer.status == 201:
-        w.until(lambda: is_told(True))
+        deadline = time.monotonic() + HEARD_SECONDS
+        w.until(lambda: is_told(True, deadline))
     try:
         yield
     finally:
