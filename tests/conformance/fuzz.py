@@ -309,7 +309,9 @@ def _served(service: Service) -> Iterator[Kind]:
             for version in group["versions"]:
                 base = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
                 document = service.ask("GET", "/openapi/v3" + base)
-                schemas = document.json()["components"]["schemas"] if document.status == 200 else {}
+                schemas = (
+                    (document.json().get("components") or {}).get("schemas") or {} if document.status == 200 else {}
+                )
                 for each in version["resources"]:
                     yield _kind(base, name, version["version"], each, schemas)
 
