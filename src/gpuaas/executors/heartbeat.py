@@ -14,7 +14,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import LEASES, NODES
 from gpuaas.devices.names import EXECUTOR
 from gpuaas.executors.annotations import is_lost
-from gpuaas.executors.nodes import NodeSpec, conditions, is_ready, labels_of, node_object
+from gpuaas.executors.nodes import NodeSpec, added_resources, conditions, is_ready, labels_of, node_object
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import labels_of as labels_on
 
@@ -58,6 +58,10 @@ class NodeKeeper(Controller):
         if not is_ready(node):
             status = {"conditions": conditions(self.clock.now())}
             await self.client.patch(NODES, key, {"status": status}, subresource="status", field_manager=MANAGER)
+        added = added_resources(self._specs[key], node)
+        if added is not None:
+            offered = {"status": {"allocatable": added}}
+            await self.client.patch(NODES, key, offered, subresource="status", field_manager=MANAGER)
         return Requeue(EVERY)
 
     async def _register(self, spec: NodeSpec) -> None:

@@ -1,8 +1,9 @@
-"""This machine as a node: its name, processors and memory."""
+"""This machine as a node: its name, processors, memory and disk."""
 
 import os
 import platform
 import re
+import shutil
 import socket
 
 from gpuaas.devices.names import PROCESS_TAINT
@@ -18,6 +19,7 @@ def this_machine() -> NodeSpec:
         name=node_name(socket.gethostname()),
         cpu=str(os.cpu_count() or 1),
         memory=f"{kibibytes}Ki",
+        storage=f"{shutil.disk_usage('/').total // 1024}Ki",
         taints=({"key": PROCESS_TAINT, "effect": "NoSchedule"},),
         executor="process",
         address="127.0.0.1",

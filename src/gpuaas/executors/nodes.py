@@ -7,6 +7,7 @@ from typing import Any
 import gpuaas
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.protocol import Object
+from gpuaas.devices.amounts import is_extended
 from gpuaas.devices.names import EXECUTOR
 
 GPU = "nvidia.com/gpu"
@@ -19,6 +20,7 @@ class NodeSpec:
     cpu: str = "8"
     memory: str = "32Gi"
     pods: int = 110
+    storage: str = "200Gi"  # for what containers write, and their images
     instance_type: str = ""
     gpu_product: str = ""
     gpu_count: int = 0
@@ -31,9 +33,7 @@ class NodeSpec:
 
 
 def node_object(spec: NodeSpec, now: float) -> Object:
-    amounts = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods)}
-    if spec.gpu_count:
-        amounts[GPU] = str(spec.gpu_count)
+    amounts = amounts_of(spec)
     made: Object = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -54,6 +54,19 @@ def node_object(spec: NodeSpec, now: float) -> Object:
     if spec.taints:
         made["spec"]["taints"] = [dict(taint) for taint in spec.taints]
     return made
+
+
+def amounts_of(spec: NodeSpec) -> dict[str, str]:
+    amounts = {"cpu": spec.cpu, "ephemeral-storage": spec.storage, "memory": spec.memory, "pods": str(spec.pods)}
+    return amounts | ({GPU: str(spec.gpu_count)} if spec.gpu_count else {})
+
+
+def added_resources(spec: NodeSpec, node: Mapping[str, Any]) -> dict[str, str] | None:
+    """What somebody wrote into a node's capacity can be had, as a kubelet makes of it; None where that is so already."""
+    status, own = node.get("status") or {}, amounts_of(spec)
+    capacity, offered = status.get("capacity") or {}, status.get("allocatable") or {}
+    added = {name: amount for name, amount in capacity.items() if name not in own and is_extended(name)}
+    return added if any(offered.get(name) != amount for name, amount in added.items()) else None
 
 
 def labels_of(spec: NodeSpec) -> dict[str, str]:

@@ -50,7 +50,8 @@ async def test_nodes_register_with_what_they_have_and_keep_their_leases() -> Non
     async with stage(keeper, NodeLifecycleController) as on:
         await on.advance(100)
         found = on.cluster.read(NODES, "n0")
-        assert found["status"]["allocatable"] == {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "4"}
+        offers = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "200Gi", "pods": "110", "nvidia.com/gpu": "4"}
+        assert found["status"]["allocatable"] == offers
         labels = found["metadata"]["labels"]
         assert labels["nvidia.com/gpu.product"] == "NVIDIA-L4"
         assert labels["nvidia.com/gpu.count"] == "4"
@@ -329,3 +330,16 @@ async def test_logs_of_one_that_has_ended_are_whole_and_following_them_ends() ->
         on.cluster.put(PODS, shell_pod("p", "echo one; sleep 5; echo two"))
         await on.advance(60)
         assert await read(on, follow=True) == ["one\n", "two\n"]
+
+
+@scenario
+async def test_what_is_written_into_a_nodes_capacity_can_be_had() -> None:
+    async with stage(keeper) as on:
+        await on.settle()
+        node = on.cluster.read(NODES, "n0")
+        capacity = node["status"]["capacity"] | {"example.com/dongle": "4", "nvidia.com/gpu": "8"}
+        on.cluster.put(NODES, {**node, "status": {**node["status"], "capacity": capacity}})
+        await on.settle()
+        offered = on.cluster.read(NODES, "n0")["status"]["allocatable"]
+        assert offered["example.com/dongle"] == "4"
+        assert offered["nvidia.com/gpu"] == "4", "of those it knows what it has"
