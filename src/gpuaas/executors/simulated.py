@@ -200,7 +200,7 @@ class SimulatedKubelet(Controller):
             due = not run.ready and after is not None and now >= run.started + after
             if due or phase_of(pod) == "Pending":  # the write that said it runs was lost
                 await self._write_running(pod, run)
-            elif _is_changed(pod):
+            elif statuses.is_behind(pod):
                 await self._write(pod, statuses.followed(pod, now))
             return self._next(run)
         if self._starts_again(pod, run):
@@ -281,15 +281,6 @@ class SimulatedKubelet(Controller):
 
     def _host(self, pod: Object) -> str:
         return self._hosts[pod["spec"]["nodeName"]]
-
-
-def _is_changed(pod: Mapping[str, Any]) -> bool:
-    """Whether somebody changed what it should be since its status was written."""
-    status = pod.get("status") or {}
-    if status.get("observedGeneration") != pod["metadata"].get("generation"):
-        return True
-    added = pod["spec"].get("ephemeralContainers")
-    return bool(added) and len(added) != len(status.get("ephemeralContainerStatuses") or ())
 
 
 def _node_of(pod: Mapping[str, Any]) -> Iterable[str]:

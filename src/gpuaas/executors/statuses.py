@@ -116,6 +116,27 @@ def followed(pod: View, now: float) -> Object:
     status = dict(pod.get("status") or {})
     if "generation" in pod["metadata"]:
         status["observedGeneration"] = pod["metadata"]["generation"]
+    known = {one["type"]: one["status"] for one in status.get("conditions") or ()}
+    ready, sandbox = known.get("ContainersReady") == "True", known.get("PodReadyToStartContainers") == "True"
+    status["conditions"] = _conditions(pod, now, ready=ready, sandbox=sandbox)
+    return _with_added(pod, status, now)
+
+
+def is_behind(pod: View) -> bool:
+    """Whether the status does not say yet what came to the pod since it was written."""
+    status = pod.get("status") or {}
+    if status.get("observedGeneration") != pod["metadata"].get("generation"):
+        return True
+    if pod["spec"].get("readinessGates"):
+        known = {one["type"]: one for one in status.get("conditions") or ()}
+        words = known.get("Ready", {}).get("message", "")
+        if "ContainersReady" in known and known["ContainersReady"]["status"] == "True" and words != _gates(pod, known):
+            return True
+    added = pod["spec"].get("ephemeralContainers")
+    return bool(added) and len(added) != len(status.get("ephemeralContainerStatuses") or ())
+
+
+def _with_added(pod: View, status: Object, now: float) -> Object:
     added = pod["spec"].get("ephemeralContainers") or ()
     known = {one["name"]: one for one in status.get("ephemeralContainerStatuses") or ()}
     if len(added) > len(known):
@@ -174,21 +195,38 @@ def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Ob
     known = {one["type"]: one for one in (pod.get("status") or {}).get("conditions") or ()}
     names = " ".join(one["name"] for one in _containers(pod))
     unready = {} if ready else {"reason": _NOT_READY, "message": f"containers with unready status: [{names}]"}
+    gates = _gates(pod, known) if ready else ""
+    closed = {"reason": "ReadinessGatesNotReady", "message": gates} if gates else unready
     waiting = not sandbox and bool(_init(pod)) and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
     wanted: dict[str, tuple[str, Object]] = {
         "PodReadyToStartContainers": ("True" if sandbox else "False", {}),
         "Initialized": ("False" if waiting else "True", {}),
-        "Ready": ("True" if ready else "False", unready),
+        "Ready": ("True" if ready and not gates else "False", closed),
         "ContainersReady": ("True" if ready else "False", unready),
     }
     made: list[Object] = []
+    seen = {"observedGeneration": pod["metadata"]["generation"]} if "generation" in pod["metadata"] else {}
     for kind in _OURS:
         status, words = wanted[kind]
         before = known.get(kind)
         same = before is not None and before["status"] == status
         since = before["lastTransitionTime"] if before is not None and same else rfc3339(now)
-        made.append({"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **words})
+        made.append(
+            {"type": kind, **seen, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **words}
+        )
     return [*made, *(one for one in known.values() if one["type"] not in _OURS)]
+
+
+def _gates(pod: View, known: Mapping[str, View]) -> str:
+    """What others have not said yet of a pod that waits for their word before it is ready."""
+    told = []
+    for gate in pod["spec"].get("readinessGates") or ():
+        name = gate["conditionType"]
+        if name not in known:
+            told.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+        elif known[name]["status"] != "True":
+            told.append(f'the status of pod readiness gate "{name}" is not "True", but {known[name]["status"]}')
+    return ", ".join(told)
 
 
 def _container(

@@ -343,3 +343,27 @@ async def test_what_is_written_into_a_nodes_capacity_can_be_had() -> None:
         offered = on.cluster.read(NODES, "n0")["status"]["allocatable"]
         assert offered["example.com/dongle"] == "4"
         assert offered["nvidia.com/gpu"] == "4", "of those it knows what it has"
+
+
+@scenario
+async def test_a_pod_that_waits_for_others_is_ready_when_they_have_said_so() -> None:
+    async with stage(keeper, kubelet) as on:
+        made = shell_pod("p", "sleep 1000")
+        made["metadata"]["generation"] = 1
+        made["spec"]["readinessGates"] = [{"conditionType": "example.com/lb"}]
+        on.cluster.put(PODS, made)
+        await on.advance(5)
+        ready = condition_of(on.cluster.read(PODS, "p", "default"), "Ready")
+        assert ready is not None
+        assert (ready["status"], ready["reason"], ready["observedGeneration"]) == ("False", "ReadinessGatesNotReady", 1)
+        assert ready["message"] == 'corresponding condition of pod readiness gate "example.com/lb" does not exist.'
+        for said in ("False", "True", "False"):
+            found = on.cluster.read(PODS, "p", "default")
+            others = [one for one in found["status"]["conditions"] if one["type"] != "example.com/lb"]
+            conditions = [*others, {"type": "example.com/lb", "status": said}]
+            on.cluster.put(PODS, {**found, "status": {**found["status"], "conditions": conditions}})
+            await on.settle()
+            assert is_ready(on.cluster.read(PODS, "p", "default")) is (said == "True")
+        ready = condition_of(on.cluster.read(PODS, "p", "default"), "Ready")
+        assert ready is not None
+        assert ready["message"] == 'the status of pod readiness gate "example.com/lb" is not "True", but False'
