@@ -7,22 +7,19 @@ whether it stops the write is for the webhook's failure policy to say.
 import asyncio
 import base64
 import binascii
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, Final
 
 import msgspec
 
+from gpuaas.apiserver.calling import Refused, post, words
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation, Outcome
-from gpuaas.apiserver.webhooks import Hook, Question, Reply, Unasked
-from gpuaas.client.connection import Pool
+from gpuaas.apiserver.webhooks import Question, Reply, Unasked
 
 _ROUNDS: Final = 100  # far more than there can be webhooks to ask; whoever answers each time otherwise is not followed
-_HEADERS: Final = (("Content-Type", "application/json"), ("Accept", "application/json, */*"))
-_LONGEST: Final = 3 * 1024 * 1024  # bytes of an answer
 
 
 def asks_webhooks(verb: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[Outcome]]:
@@ -66,45 +63,17 @@ async def _ask(question: Question, op: Operation) -> Reply:
     target = f"?timeout={seconds}s"
     try:
         async with asyncio.timeout(seconds):
-            body = await _posted(hook, target, encode({**kind, "request": {"uid": uid, **question.request}}))
+            asked = encode({**kind, "request": {"uid": uid, **question.request}})
+            body = await post(hook.url, hook.authority, target, asked)
     except (OSError, ValueError) as error:
-        return Reply(failure=f'failed to call webhook: Post "{hook.url}{target}": {_words(hook, error)}')
-    except _Refused as error:
+        why = words(hook.url, hook.authority, error)
+        return Reply(failure=f'failed to call webhook: Post "{hook.url}{target}": {why}')
+    except Refused as error:
         return Reply(failure=f"failed to call webhook: {error}")
     try:
         return _reply(msgspec.json.decode(body), kind["apiVersion"], uid, mutating=question.mutating)
     except (ValueError, TypeError, AttributeError) as error:
         return Reply(failure=f"received invalid webhook response: {error}")
-
-
-class _Refused(Exception):
-    """An answer that is none."""
-
-
-async def _posted(hook: Hook, target: str, body: bytes) -> bytes:
-    response = await _pool(hook.url, hook.said["clientConfig"].get("caBundle") or "").request(
-        "POST", target, _HEADERS, body
-    )
-    read = b""
-    async for piece in response.chunks():
-        read += piece
-        if len(read) > _LONGEST:
-            raise _Refused("the answer is too long")
-    if not 200 <= response.status <= 206:
-        words = read[:2048].decode(errors="replace").strip() or "unknown"
-        if response.status == 404:
-            raise _Refused("the server could not find the requested resource")
-        raise _Refused(f'an error on the server ("{words}") has prevented the request from succeeding')
-    return read
-
-
-@lru_cache(maxsize=256)
-def _pool(url: str, authority: str) -> Pool:
-    async def context() -> ssl.SSLContext:
-        trusted = base64.b64decode(authority).decode("latin-1") if authority else None
-        return ssl.create_default_context(cadata=trusted)
-
-    return Pool(url, context)
 
 
 def _reply(review: Any, api_version: str, uid: str, *, mutating: bool) -> Reply:
@@ -141,16 +110,3 @@ def _patch(said: Any) -> Any:
         return msgspec.json.decode(base64.b64decode(patch, validate=True))
     except (binascii.Error, ValueError) as error:
         raise ValueError(f"the patch cannot be read: {error}") from None
-
-
-def _words(hook: Hook, error: Exception) -> str:
-    """As a Go program says it, where that can be known: people search for these."""
-    pool = _pool(hook.url, hook.said["clientConfig"].get("caBundle") or "")
-    match error:
-        case TimeoutError():
-            return "context deadline exceeded"
-        case ConnectionRefusedError():
-            return f"dial tcp {pool.address}: connect: connection refused"
-        case ssl.SSLCertVerificationError():
-            return f"tls: failed to verify certificate: {error.verify_message}"
-    return str(error)

@@ -15,6 +15,7 @@ from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.apiserver.codec import encode
+from gpuaas.apiserver.conversions import WebhookConversion
 from gpuaas.apiserver.discovery import version_priority
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.base.repeats import Repeats
@@ -164,6 +165,8 @@ def custom_resource(
     if hub not in versions:
         return None
     resource = Resource(versions, hub, convert=convert, custom=True, stamp=stamp)
+    if isinstance(convert, WebhookConversion):
+        convert.versions = versions
     for said in spec["versions"]:
         if not said.get("served"):
             resource.versions.pop(said["name"], None)

@@ -21,6 +21,7 @@ from gpuaas.api.kinds import Object
 from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
+from gpuaas.apiserver.conversions import WebhookConversion
 from gpuaas.apiserver.custom import bundled_resource, custom_resource
 from gpuaas.apiserver.definition_status import Taken, accepted_names, is_established, status_of, taken_by
 from gpuaas.apiserver.delete import CRD_CLEANUP, CRD_PREFIX
@@ -254,7 +255,7 @@ class Definitions:
             definition,
             self._cluster.schemas,
             ours.behaviour if ours is not None else None,
-            ours.convert if ours is not None else None,
+            ours.convert if ours is not None else self._conversion(spec),
             digest,
         )
         if resource is not None and ours is None and definition["metadata"].get("generation", 1) > 1:
@@ -267,6 +268,13 @@ class Definitions:
             self._cluster.catalogue.add(resource)
         if before is not None:
             self._cluster.end_watches(before)
+
+    def _conversion(self, spec: Mapping[str, Any]) -> WebhookConversion | None:
+        """Where somebody else knows how versions become each other. A service has no address here."""
+        said = spec.get("conversion") or {}
+        config = (said.get("webhook") or {}).get("clientConfig") or {}
+        asks = said.get("strategy") == "Webhook" and config.get("url")
+        return WebhookConversion(spec, self._cluster.ids) if asks else None
 
     def _withdraw(self, definition: Mapping[str, Any]) -> None:
         spec = definition["spec"]

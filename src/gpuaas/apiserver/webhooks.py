@@ -41,6 +41,10 @@ class Hook:
         return str(self.said["clientConfig"]["url"])
 
     @property
+    def authority(self) -> str:
+        return str(self.said["clientConfig"].get("caBundle") or "")
+
+    @property
     def meant(self) -> View:
         return {**self.said, "resourceRules": self.said["rules"]}
 
