@@ -4,6 +4,7 @@ Made from the pod (and its job's annotations) alone, so that a control plane tha
 and nothing about it has to be stored.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,7 @@ def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0)
     spec = pod["spec"]
     return Life(
         start=(START if start is None else start) / speed,
-        stop=(STOP if stop is None else stop) / speed,
+        stop=((STOP if stop is None else stop) + _hooks_before(spec["containers"])) / speed,
         containers=tuple(
             ContainerLife(one["name"], _faster(_script(one, spec, said, known_values(pod, one)), speed))
             for one in spec["containers"]
@@ -88,6 +89,19 @@ def _before(pod: Mapping[str, Any], speed: float) -> tuple[ContainerLife, ...]:
         if script.exit_code:
             break
     return tuple(made)
+
+
+def _hooks_before(containers: Sequence[Mapping[str, Any]]) -> float:
+    """How long what is to be done before the end takes, as far as it can be read; containers do theirs side by side."""
+    longest = 0.0
+    for one in containers:
+        hook = (one.get("lifecycle") or {}).get("preStop") or {}
+        if hook.get("sleep"):
+            longest = max(longest, float(hook["sleep"].get("seconds") or 0))
+        elif hook.get("exec"):
+            seconds = read_script(hook["exec"]).seconds
+            longest = max(longest, math.inf if seconds is None else seconds)
+    return longest
 
 
 def _ready_after(containers: Sequence[Mapping[str, Any]], speed: float) -> float | None:

@@ -46,6 +46,7 @@ class Run:
     restarts: int = 0
     resting: float | None = None  # until then
     stopping: float | None = None
+    grace: float = math.inf
 
 
 class SimulatedKubelet(Controller):
@@ -236,13 +237,15 @@ class SimulatedKubelet(Controller):
 
     async def _stop(self, pod: Object, run: Run) -> Requeue | None:
         """Deleted: the containers are told to end and given the grace period for it."""
-        now = self.clock.now()
+        now, grace = self.clock.now(), float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         if run.stopping is None:
-            grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
             run.stopping = now + min(run.life.stop, grace)
             if run.started is not None:
                 for one in pod["spec"]["containers"]:
                     self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {one['name']}")
+        elif grace < run.grace:  # somebody lost patience
+            run.stopping = min(run.stopping, now + grace)
+        run.grace = grace
         if now < run.stopping:
             return Requeue(run.stopping - now)
         if run.started is not None:

@@ -214,7 +214,8 @@ def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Ob
         made.append(
             {"type": kind, **seen, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **words}
         )
-    return [*made, *(one for one in known.values() if one["type"] not in _OURS)]
+    placed = {"PodScheduled": seen}  # the scheduler's word, which a kubelet repeats
+    return [*made, *({**one, **placed.get(name, {})} for name, one in known.items() if name not in _OURS)]
 
 
 def _gates(pod: View, known: Mapping[str, View]) -> str:

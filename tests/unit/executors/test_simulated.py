@@ -367,3 +367,33 @@ async def test_a_pod_that_waits_for_others_is_ready_when_they_have_said_so() -> 
         ready = condition_of(on.cluster.read(PODS, "p", "default"), "Ready")
         assert ready is not None
         assert ready["message"] == 'the status of pod readiness gate "example.com/lb" is not "True", but False'
+
+
+@pytest.mark.parametrize(
+    ("hook", "impatient", "seconds"),
+    [
+        ({"sleep": {"seconds": 10}}, False, 10),
+        ({"exec": {"command": ["sh", "-c", "sleep 7"]}}, False, 7),
+        ({"exec": {"command": ["sh", "-c", "while true; do sleep 1; done"]}}, False, 30),
+        ({"sleep": {"seconds": 50}}, False, 30),
+        ({"sleep": {"seconds": 20}}, True, 6),
+        ({"httpGet": {"port": 80}}, False, 0),
+    ],
+)
+@scenario
+async def test_a_pod_is_given_the_time_its_hooks_need_up_to_its_grace(hook: Any, impatient: bool, seconds: int) -> None:
+    async with stage(keeper, kubelet) as on:
+        made = shell_pod("p", "sleep 1000")
+        made["spec"]["containers"][0]["lifecycle"] = {"preStop": hook}
+        on.cluster.put(PODS, made)
+        await on.advance(5)
+        await on.cluster.delete(PODS, "p", "default", grace=30)
+        if impatient:
+            await on.advance(4)
+            await on.cluster.delete(PODS, "p", "default", grace=2)
+            seconds -= 4
+        if seconds:
+            await on.advance(seconds - 0.5)
+            assert on.cluster.exists(PODS, "p", "default")
+        await on.advance(1)
+        assert not on.cluster.exists(PODS, "p", "default")
