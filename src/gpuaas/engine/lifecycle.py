@@ -190,17 +190,10 @@ def _not_admitted(reserved: bool, ready: bool, now: Millis) -> Flag:
 
 
 def _reset(check: CheckStatus, now: Millis) -> CheckStatus:
-    """Back to pending. A check that asked for a retry counts it, one that said no has used them up and stays there; what
-    a ready one counted is forgotten."""
-    match check.state:
-        case "Pending":
-            return check
-        case "Retry":
-            retries: int | None = (check.retry_count or 0) + 1
-        case "Rejected":
-            retries = check.retry_count
-        case _:
-            retries = None
+    """Back to pending. Only a check that asked for a retry keeps counting; what any other one counted is forgotten."""
+    if check.state == "Pending":
+        return check
+    retries = (check.retry_count or 0) + 1 if check.state == "Retry" else None
     message = f"Reset to Pending after eviction. Previously: {check.state}"
     return CheckStatus(check.name, "Pending", message, now, retries, check.requeue_after)
 

@@ -90,7 +90,7 @@ def test_a_rejected_check_deactivates() -> None:
     assert life.evicted.message.endswith('AdmissionCheck in Rejected state: "prov" (quota revoked)')
 
 
-@pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", 1), ("Ready", None), ("Pending", 1)])
+@pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", None), ("Ready", None), ("Pending", 1)])
 def test_what_an_eviction_leaves_of_the_retries_a_check_has_counted(state: CheckState, counted: int | None) -> None:
     life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
     life = set_check(life, CheckStatus("prov", state, retry_count=1))
