@@ -8,8 +8,9 @@ than the preemptor's. Everything is put back before returning. The classical rul
 from __future__ import annotations
 
 from collections.abc import Callable
+from heapq import heappop, heappush
 
-from gpuaas.engine.items import Item
+from gpuaas.engine.items import Item, VictimRank
 from gpuaas.engine.preempt import NOBODY, Hunt, Rule, Target, fill_back, in_order, legal_in
 from gpuaas.engine.queues import Queue, Victim
 from gpuaas.engine.shares import NEGATIVE, Rank, share
@@ -137,10 +138,17 @@ class _Search:
         return rank
 
 
-class _Order:
-    """Which queue gives the next victim. A node that can give nothing more is pruned for good."""
+Turn = tuple[int, float, bool, bool, VictimRank | None]
+"""The order among queues of a cohort: the highest share, then whose next candidate is the first. Never equal."""
 
-    __slots__ = ("_frs", "_hunt", "_mine", "_of", "_pruned")
+
+class _Order:
+    """Which queue gives the next victim. A node that can give nothing more is pruned for good.
+
+    A queue's share changes only with what it gives itself, so that only then its turn has to be found again.
+    """
+
+    __slots__ = ("_changed", "_frs", "_hunt", "_mine", "_of", "_pruned", "_ranks", "_turns", "_waiting")
 
     def __init__(self, hunt: Hunt, candidates: list[Item], frs: FlavorResources) -> None:
         self._hunt = hunt
@@ -151,11 +159,19 @@ class _Order:
         for item in reversed(candidates):
             assert item.queue is not None
             self._of.setdefault(item.queue, []).append(item)
+        self._changed = dict.fromkeys(self._of)
+        self._turns: dict[Queue, Turn] = {}
+        self._ranks: dict[Queue, Rank] = {}
+        self._waiting: dict[CohortNode | None, list[tuple[Turn, Queue]]] = {}
+        """As heaps; entries that are not their queue's turn any more are skipped when they surface."""
 
     def next(self) -> Queue | None:
         queue = self._hunt.queue
         if queue.parent is None:
             return queue if queue not in self._pruned and self.has(queue) else None
+        for changed in self._changed:
+            self._find_turn(changed)
+        self._changed.clear()
         root = queue.path[0]
         assert isinstance(root, CohortNode)
         while root not in self._pruned:
@@ -168,15 +184,18 @@ class _Order:
         return bool(self._of.get(queue))
 
     def pop(self, queue: Queue) -> Item:
+        self._changed[queue] = None
         return self._of[queue].pop()
 
     def drain(self, queue: Queue) -> list[Item]:
         items = self._of[queue][::-1]
         self._of[queue] = []
+        self._changed[queue] = None
         return items
 
     def drop(self, queue: Queue) -> None:
-        self._pruned.add(queue)
+        self._of[queue] = []
+        self._changed[queue] = None
 
     def sides(self, target: Queue) -> tuple[Node, Node]:
         """The two children of the lowest common ancestor: the preemptor's side and the target's."""
@@ -193,22 +212,27 @@ class _Order:
             return self._descend(below)
         return best
 
+    def _find_turn(self, queue: Queue) -> None:
+        self._turns.pop(queue, None)
+        candidates = self._of[queue]
+        if not candidates or queue.inactive is not None:
+            return
+        its, mine = share(queue, self._frs), queue is self._hunt.queue
+        if not its.borrowed and not mine:
+            return
+        (kind, value), first = its.rank, candidates[-1]
+        turn = self._turns[queue] = (-kind, -value, not first.evicted, mine, first.victim_rank)
+        self._ranks[queue] = its.rank
+        heappush(self._waiting.setdefault(queue.parent, []), (turn, queue))
+
     def _best_queue(self, cohort: CohortNode) -> tuple[Queue | None, Rank]:
-        best: Queue | None = None
-        best_rank = NEGATIVE
-        for leaf in cohort.leaves:
-            assert isinstance(leaf, Queue)
-            if leaf in self._pruned or leaf.inactive is not None:
-                continue
-            its = share(leaf, self._frs)
-            if (not its.borrowed and leaf is not self._hunt.queue) or not self.has(leaf):
-                self._pruned.add(leaf)
-            elif best is not None and its.rank == best_rank:
-                if self._before(leaf, best):
-                    best = leaf
-            elif its.rank > best_rank:
-                best, best_rank = leaf, its.rank
-        return best, best_rank
+        waiting = self._waiting.get(cohort) or []
+        while waiting:
+            turn, queue = waiting[0]
+            if self._turns.get(queue) is turn:
+                return queue, self._ranks[queue]
+            heappop(waiting)
+        return None, NEGATIVE
 
     def _best_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, Rank]:
         best: CohortNode | None = None
@@ -222,12 +246,6 @@ class _Order:
             elif its.rank >= best_rank:
                 best, best_rank = child, its.rank
         return best, best_rank
-
-    def _before(self, a: Queue, b: Queue) -> bool:
-        """Whether the next candidate of `a` is taken before that of `b`."""
-        one, two = self._of[a][-1], self._of[b][-1]
-        mine = self._hunt.queue
-        return (not one.evicted, a is mine, one.victim_rank) < (not two.evicted, b is mine, two.victim_rank)
 
 
 def _child_towards(cohort: CohortNode, leaf: Node) -> Node:

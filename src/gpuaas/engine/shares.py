@@ -6,7 +6,7 @@ share is decided in `order`, who loses by a higher one in `preempt_fair`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gpuaas.engine.amounts import MAX_INT64, bounded
 from gpuaas.engine.tree import FlavorResources, Node
@@ -17,8 +17,7 @@ Rank = tuple[int, float]
 NEGATIVE: Rank = (0, -1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     ratio: float
     """Borrowed per thousand of the lendable, of the dominant resource."""
     weight: float
