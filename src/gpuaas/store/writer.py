@@ -27,8 +27,9 @@ _BATCH_BYTES = 8 << 20
 # How many writes may be in flight; the ceiling is kept at least this far ahead of the last batch.
 _IN_FLIGHT = 16_384
 _HASTY_WRITES: Final = 128  # at most: more take the loop too long
-_QUICK: Final = 0.004  # seconds; a commit that held up the loop for longer
-_REST: Final = 10  # is not followed by another for so many times as long
+# Seconds. Two commits in a row that hold up the loop for longer (one may just have emptied the write-ahead log)
+_QUICK: Final = 0.004
+_REST: Final = 10  # are not followed by another for so many times as long
 
 
 class Writer:
@@ -48,6 +49,7 @@ class Writer:
         self._others = 0  # that use the file now: only one may at a time
         self._now: Callable[[], float] = time.perf_counter
         self._rests_until = 0.0
+        self._was_slow = False
         self._at_rest: asyncio.Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, "store-writer")
         self._closed = False
@@ -99,8 +101,10 @@ class Writer:
                 self._write_here(self._next_batch())
         finally:
             now = self._now()
-            if now - began > _QUICK:
+            slow = now - began > _QUICK
+            if slow and self._was_slow:
                 self._rests_until = now + _REST * (now - began)
+            self._was_slow = slow
             self._go_on()
 
     def _write_here(self, batch: "_Batch") -> None:

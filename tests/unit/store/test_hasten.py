@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -114,29 +115,52 @@ def test_a_failure_is_told_to_those_who_wrote_and_the_next_write_goes_on(run: Ru
     run(scenario)
 
 
+def make_slow(store: Store, clock: VirtualClock, slow: Callable[[int], bool]) -> None:
+    """Commits take 50 ms, those whose numbers are asked for."""
+    append, numbers = store._log.append, count()
+
+    def slowly(rows: Sequence[Any], ceiling: int | None) -> None:
+        if slow(next(numbers)):
+            clock.advance(0.05)
+        append(rows, ceiling)
+
+    store._log.append = slowly  # type: ignore[method-assign]
+    store._writer._now = clock.monotonic
+
+
 def test_a_slow_disk_holds_up_the_loop_only_now_and_then(run: Run) -> None:
     clock = VirtualClock()
 
     async def scenario(store: Store) -> None:
-        append = store._log.append
-
-        def slow(rows: Sequence[Any], ceiling: int | None) -> None:
-            clock.advance(0.05)
-            append(rows, ceiling)
-
-        store._log.append = slow  # type: ignore[method-assign]
-        store._writer._now = clock.monotonic
-        write(store, "/pods/a/x", 1)
+        make_slow(store, clock, lambda _: True)
+        for value in (1, 2):
+            write(store, "/pods/a/x", value)
+            store.hasten()
+            assert committed(store) == [value]
+        done = write(store, "/pods/a/x", 3)
         store.hasten()
-        assert committed(store) == [1]
-        done = write(store, "/pods/a/x", 2)
-        store.hasten()
-        assert committed(store) == [1]
+        assert committed(store) == [2]
         await done
         clock.advance(1)
-        write(store, "/pods/a/x", 3)
+        write(store, "/pods/a/x", 4)
         store.hasten()
-        assert committed(store) == [3]
+        assert committed(store) == [4]
+        write(store, "/pods/a/x", 5)
+        store.hasten()
+        assert committed(store) == [4], "once it is known to be slow, one is enough"
+
+    run(scenario)
+
+
+def test_a_single_slow_commit_holds_up_nobody_else(run: Run) -> None:
+    clock = VirtualClock()
+
+    async def scenario(store: Store) -> None:
+        make_slow(store, clock, lambda number: number % 2 == 0)
+        for value in range(6):
+            write(store, "/pods/a/x", value)
+            store.hasten()
+            assert committed(store) == [value]
 
     run(scenario)
 
