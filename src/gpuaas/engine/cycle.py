@@ -15,7 +15,7 @@ from gpuaas.engine.items import Item
 from gpuaas.engine.nominate import Grounds, nominate
 from gpuaas.engine.order import classical_order, fair_order
 from gpuaas.engine.plan import Admitted, Loan, Passed, Plan, Preempted, no_fit_token, preemption_message
-from gpuaas.engine.preempt import Target
+from gpuaas.engine.preempt import Known, Target
 from gpuaas.engine.queues import Queue, Tree
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology import Placed
@@ -60,7 +60,7 @@ class Cycle:
         refused: list[tuple[Item, Queue, Refusal]] = []
         try:
             for tree in trees:
-                self._grounds.known = {}
+                self._grounds.known = Known()
                 for queue in list(tree.ready.values()):
                     self._nominate_head(queue, tree, entries, refused)
                 tree.evaluated = self.plan.cycle

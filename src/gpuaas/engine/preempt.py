@@ -18,6 +18,7 @@ from itertools import chain
 from gpuaas.engine.items import Item
 from gpuaas.engine.preempt_plain import LegalOnes, enough_of
 from gpuaas.engine.queues import Queue, Victim
+from gpuaas.engine.shares import Share
 from gpuaas.engine.tree import CohortNode, Usage
 from gpuaas.engine.values import Preemption
 
@@ -105,7 +106,16 @@ class Candidates:
         return found
 
 
-Known = dict[tuple[object, ...], Candidates]
+class Known:
+    """What searches found that were made of one state."""
+
+    __slots__ = ("candidates", "shares", "victims")
+
+    def __init__(self) -> None:
+        self.candidates: dict[tuple[object, ...], Candidates] = {}
+        self.victims: dict[tuple[object, ...], list[Item]] = {}
+        """Of one queue, the first to be taken last."""
+        self.shares: dict[Queue, Share] = {}
 
 
 def classical(hunt: Hunt) -> list[Target]:
@@ -239,9 +249,9 @@ def _from_subtree(hunt: Hunt, cohort: CohortNode, skip: CohortNode | None, advan
         cohort, skip, advantage, hunt.contested, policy.reclaim, policy.borrow_within_cohort, policy.borrow_threshold,
         hunt.item.priority if by_priority else None,
     )  # fmt: skip
-    found = hunt.known.get(key)
+    found = hunt.known.candidates.get(key)
     if found is None:
-        found = hunt.known[key] = _sorted(hunt, _collect(hunt, cohort, cohort, skip, advantage, []))
+        found = hunt.known.candidates[key] = _sorted(hunt, _collect(hunt, cohort, cohort, skip, advantage, []))
     return found
 
 

@@ -7,14 +7,15 @@ than the preemptor's. Everything is put back before returning. The classical rul
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from gpuaas.engine.items import Item, VictimRank
 from gpuaas.engine.preempt import NOBODY, Hunt, Rule, Target, fill_back, in_order, legal_in
-from gpuaas.engine.queues import Queue, Victim
-from gpuaas.engine.shares import NEGATIVE, Rank, share
+from gpuaas.engine.queues import Queue
+from gpuaas.engine.shares import NEGATIVE, Rank, Share, share
 from gpuaas.engine.tree import CohortNode, FlavorResources, Node
+from gpuaas.engine.values import Preemption
 
 Strategy = Callable[[Rank, Rank, Rank], bool]
 """(preemptor's new share, target's old share, target's new share) to whether the target may be taken."""
@@ -35,12 +36,12 @@ STRATEGIES: dict[str, Strategy] = {
 
 
 def fair(hunt: Hunt, strategies: tuple[Strategy, ...], frs: FlavorResources) -> list[Target]:
-    candidates = in_order(hunt, _candidates(hunt))
+    candidates = _candidates(hunt)
     if not candidates:
         return []
     hunt.queue.add_all(hunt.requests)
-    search = _Search(hunt, frs)
-    fits = search.first(candidates, strategies[0])
+    search = _Search(hunt, candidates, frs)
+    fits = search.first(strategies[0])
     if not fits and len(strategies) > 1:
         fits = search.second()
     hunt.queue.remove_all(hunt.requests)
@@ -52,18 +53,49 @@ def fair(hunt: Hunt, strategies: tuple[Strategy, ...], frs: FlavorResources) -> 
     return targets if fits else []
 
 
-def _candidates(hunt: Hunt) -> list[Victim]:
+Line = dict[Queue, list[Item]]
+"""Who could be taken from each queue, the first last."""
+
+
+def _candidates(hunt: Hunt) -> Line:
+    if hunt.usage_of is not None:
+        victims = [victim for queue, policy in _giving(hunt) for victim in legal_in(queue, hunt, policy)]
+        return _lined_up([item for _, item in in_order(hunt, victims)])
+    return {queue: line for queue, policy in _giving(hunt) if (line := _line_of(queue, hunt, policy))}
+
+
+def _giving(hunt: Hunt) -> Iterator[tuple[Queue, Preemption]]:
+    """The queues that may have to give something, the own one first, and by which policy."""
     queue = hunt.queue
     policy = queue.spec.preemption
-    found = legal_in(queue, hunt, policy.within_queue)
+    yield queue, policy.within_queue
     if queue.parent is None or policy.reclaim in NOBODY:
-        return found
+        return
     root = queue.path[0]
     assert isinstance(root, CohortNode)
     for other in _queues_under(root):
         if other is not queue and not other.within_nominal(hunt.contested):
-            found += legal_in(other, hunt, policy.reclaim)
+            yield other, policy.reclaim
+
+
+def _line_of(queue: Queue, hunt: Hunt, policy: Preemption) -> list[Item]:
+    """They come in order: those that are leaving first, each by rank."""
+    known = hunt.known
+    if known is None or policy is Preemption.LOWER_OR_NEWER_EQUAL:
+        return [item for _, item in reversed(legal_in(queue, hunt, policy))]
+    key = (queue, policy, hunt.contested, hunt.item.priority if policy is Preemption.LOWER else None)
+    found = known.victims.get(key)
+    if found is None:
+        found = known.victims[key] = [item for _, item in reversed(legal_in(queue, hunt, policy))]
     return found
+
+
+def _lined_up(items: list[Item]) -> Line:
+    line: Line = {}
+    for item in reversed(items):
+        assert item.queue is not None
+        line.setdefault(item.queue, []).append(item)
+    return line
 
 
 def _queues_under(cohort: CohortNode) -> list[Queue]:
@@ -73,18 +105,49 @@ def _queues_under(cohort: CohortNode) -> list[Queue]:
     return found
 
 
-class _Search:
-    __slots__ = ("_frs", "_hunt", "_retry", "targets")
+class _Shares:
+    """Shares as they are while victims leave. Those of other queues are the same for all who search in one state."""
 
-    def __init__(self, hunt: Hunt, frs: FlavorResources) -> None:
-        self._hunt = hunt
+    __slots__ = ("_frs", "_of")
+
+    def __init__(self, hunt: Hunt, line: Line, frs: FlavorResources) -> None:
         self._frs = frs
+        self._of: dict[Node, Share] = {}
+        if hunt.known is None:
+            return
+        known = hunt.known.shares
+        for queue in line:
+            if queue is not hunt.queue:
+                found = known.get(queue)
+                if found is None:
+                    found = known[queue] = share(queue, frs)
+                self._of[queue] = found
+
+    def of(self, node: Node) -> Share:
+        found = self._of.get(node)
+        if found is None:
+            found = self._of[node] = share(node, self._frs)
+        return found
+
+    def changed(self, queue: Queue) -> None:
+        for node in queue.path:
+            self._of.pop(node, None)
+
+
+class _Search:
+    __slots__ = ("_frs", "_hunt", "_line", "_retry", "_shares", "targets")
+
+    def __init__(self, hunt: Hunt, line: Line, frs: FlavorResources) -> None:
+        self._hunt = hunt
+        self._line = line
+        self._frs = frs
+        self._shares = _Shares(hunt, line, frs)
         self.targets: list[Target] = []
         self._retry: list[Item] = []
 
-    def first(self, candidates: list[Victim], strategy: Strategy) -> bool:
+    def first(self, strategy: Strategy) -> bool:
         hunt = self._hunt
-        order = _Order(hunt, [victim[1] for victim in candidates], self._frs)
+        order = _Order(hunt, self._line, self._shares)
         entitled = hunt.queue.within_nominal(hunt.contested)
         while (queue := order.next()) is not None:
             if queue is hunt.queue or entitled:
@@ -93,7 +156,7 @@ class _Search:
                     return True
                 continue
             mine, theirs = order.sides(queue)
-            preemptor, old = self._rank(mine), self._rank(theirs)
+            preemptor, old = self._shares.of(mine).rank, self._shares.of(theirs).rank
             if preemptor[0] == 1 and old[0] == 0:
                 self._retry += order.drain(queue)
                 continue
@@ -107,10 +170,10 @@ class _Search:
         return False
 
     def second(self) -> bool:
-        order = _Order(self._hunt, self._retry, self._frs)
+        order = _Order(self._hunt, _lined_up(self._retry), self._shares)
         while (queue := order.next()) is not None:
             mine, theirs = order.sides(queue)
-            passes = self._rank(mine) < self._rank(theirs)
+            passes = self._shares.of(mine).rank < self._shares.of(theirs).rank
             item = order.pop(queue)
             if passes and self._take(item, Rule.FAIR_SHARING):
                 return True
@@ -120,20 +183,19 @@ class _Search:
     def _take(self, item: Item, rule: Rule) -> bool:
         """Count the victim out; says whether the workload fits now."""
         hunt = self._hunt
+        assert item.queue is not None
         hunt.remove(item)
+        self._shares.changed(item.queue)
         self.targets.append(Target(item, rule))
         hunt.queue.remove_all(hunt.requests)
         fits = hunt.fits(True)
         hunt.queue.add_all(hunt.requests)
         return fits
 
-    def _rank(self, node: Node) -> Rank:
-        return share(node, self._frs).rank
-
     def _rank_without(self, item: Item, node: Node) -> Rank:
         assert item.queue is not None
         item.queue.remove_all(item.usage)
-        rank = self._rank(node)
+        rank = share(node, self._frs).rank
         item.queue.add_all(item.usage)
         return rank
 
@@ -148,20 +210,17 @@ class _Order:
     A queue's share changes only with what it gives itself, so that only then its turn has to be found again.
     """
 
-    __slots__ = ("_changed", "_frs", "_hunt", "_mine", "_of", "_pruned", "_ranks", "_turns", "_waiting")
+    __slots__ = ("_changed", "_hunt", "_left", "_line", "_mine", "_pruned", "_shares", "_turns", "_waiting")
 
-    def __init__(self, hunt: Hunt, candidates: list[Item], frs: FlavorResources) -> None:
+    def __init__(self, hunt: Hunt, line: Line, shares: _Shares) -> None:
         self._hunt = hunt
-        self._frs = frs
+        self._shares = shares
         self._mine = set(hunt.queue.ancestors())
         self._pruned: set[Node] = set()
-        self._of: dict[Queue, list[Item]] = {}
-        for item in reversed(candidates):
-            assert item.queue is not None
-            self._of.setdefault(item.queue, []).append(item)
-        self._changed = dict.fromkeys(self._of)
+        self._line = line
+        self._left = {queue: len(items) for queue, items in line.items()}
+        self._changed = dict.fromkeys(line)
         self._turns: dict[Queue, Turn] = {}
-        self._ranks: dict[Queue, Rank] = {}
         self._waiting: dict[CohortNode | None, list[tuple[Turn, Queue]]] = {}
         """As heaps; entries that are not their queue's turn any more are skipped when they surface."""
 
@@ -181,21 +240,21 @@ class _Order:
         return None
 
     def has(self, queue: Queue) -> bool:
-        return bool(self._of.get(queue))
+        return self._left.get(queue, 0) > 0
 
     def pop(self, queue: Queue) -> Item:
         self._changed[queue] = None
-        return self._of[queue].pop()
+        self._left[queue] -= 1
+        return self._line[queue][self._left[queue]]
 
     def drain(self, queue: Queue) -> list[Item]:
-        items = self._of[queue][::-1]
-        self._of[queue] = []
-        self._changed[queue] = None
+        items = self._line[queue][: self._left[queue]][::-1]
+        self.drop(queue)
         return items
 
     def drop(self, queue: Queue) -> None:
-        self._of[queue] = []
         self._changed[queue] = None
+        self._left[queue] = 0
 
     def sides(self, target: Queue) -> tuple[Node, Node]:
         """The two children of the lowest common ancestor: the preemptor's side and the target's."""
@@ -214,15 +273,14 @@ class _Order:
 
     def _find_turn(self, queue: Queue) -> None:
         self._turns.pop(queue, None)
-        candidates = self._of[queue]
-        if not candidates or queue.inactive is not None:
+        left = self._left[queue]
+        if not left or queue.inactive is not None:
             return
-        its, mine = share(queue, self._frs), queue is self._hunt.queue
+        its, mine = self._shares.of(queue), queue is self._hunt.queue
         if not its.borrowed and not mine:
             return
-        (kind, value), first = its.rank, candidates[-1]
+        (kind, value), first = its.rank, self._line[queue][left - 1]
         turn = self._turns[queue] = (-kind, -value, not first.evicted, mine, first.victim_rank)
-        self._ranks[queue] = its.rank
         heappush(self._waiting.setdefault(queue.parent, []), (turn, queue))
 
     def _best_queue(self, cohort: CohortNode) -> tuple[Queue | None, Rank]:
@@ -230,7 +288,7 @@ class _Order:
         while waiting:
             turn, queue = waiting[0]
             if self._turns.get(queue) is turn:
-                return queue, self._ranks[queue]
+                return queue, self._shares.of(queue).rank
             heappop(waiting)
         return None, NEGATIVE
 
@@ -240,7 +298,7 @@ class _Order:
         for child in cohort.children:
             if child in self._pruned:
                 continue
-            its = share(child, self._frs)
+            its = self._shares.of(child)
             if not its.borrowed and child not in self._mine:
                 self._pruned.add(child)
             elif its.rank >= best_rank:
