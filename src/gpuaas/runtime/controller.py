@@ -72,7 +72,7 @@ class Deps:
 
 
 class Controller:
-    """Subclasses set `name`, call `follow` in their constructor and write `reconcile`."""
+    """Subclasses set `name`, call `follow` in their constructor and write `reconcile`; who goes by the clock writes `run`."""
 
     name = ""
     component = ""  # the source of its events; "" has none

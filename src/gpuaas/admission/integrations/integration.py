@@ -1,6 +1,7 @@
 """What a kind of job must be able to say about itself and have done to it, so that Kueue can hold it.
 
-Each kind overrides what it has. Jobs are plain objects and are never changed in place: `suspended`, `started` and
+Each kind overrides what it has. Pods, and deployments and sets that are held by their pods, are not started and stopped as
+jobs are: only the API asks them, and whoever asks one of them for more has made a mistake (NotImplementedError). Jobs are plain objects and are never changed in place: `suspended`, `started` and
 `restored` give the job as it should become. `Find` looks other objects up (a training runtime, say).
 """
 

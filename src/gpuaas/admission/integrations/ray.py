@@ -6,6 +6,7 @@ A head, worker groups, and whoever submits the job.
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -87,13 +88,13 @@ class _ClusterMaker(Templated):
     needs = children = (CLUSTERS,)
     checks_only_held = True
 
+    @abstractmethod
     def _cluster(self, job: View) -> View:
         """As it is asked for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _status(self, job: View) -> View:
         """Where the cluster it has now is named."""
-        raise NotImplementedError
 
     def pod_sets(self, job: View, find: Find) -> list[Object]:
         cluster = self._cluster(job)

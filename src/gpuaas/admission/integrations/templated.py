@@ -6,6 +6,7 @@ the rules about topology follow.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,12 +34,12 @@ class Part:
     """Containers the kind's own operator will add."""
 
 
-class Templated(Integration):
-    def parts(self, job: View, find: Find) -> list[Part]:
-        raise NotImplementedError
+class Templated(Integration, ABC):
+    @abstractmethod
+    def parts(self, job: View, find: Find) -> list[Part]: ...
 
-    def with_templates(self, job: View, templates: Sequence[Object]) -> Object:
-        raise NotImplementedError
+    @abstractmethod
+    def with_templates(self, job: View, templates: Sequence[Object]) -> Object: ...
 
     def unsuspended(self, job: View) -> Object:
         return {**job, "spec": {**job["spec"], "suspend": False}}
