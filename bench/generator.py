@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).parent / "load"
 NAMESPACE = "bench"
+WATCHERS = 200
 
 
 class NoGenerator(Exception):
@@ -50,7 +51,7 @@ def build(folder: Path) -> Path:
 def run(program: Path, side: Side, verb: str, kind: str, requests: int, *, connections: int, objects: int) -> Figures:
     command: list[str | Path] = [
         program, "-url", side.url, "-token", side.token, "-ca", side.authority, "-namespace", NAMESPACE, "-op", verb,
-        "-kind", kind, "-n", str(requests), "-c", str(connections), "-objects", str(objects),
+        "-kind", kind, "-n", str(requests), "-c", str(connections), "-objects", str(objects), "-watchers", str(WATCHERS),
     ]  # fmt: skip
     with (
         Sampler(side) as sampler,
@@ -65,6 +66,6 @@ def run(program: Path, side: Side, verb: str, kind: str, requests: int, *, conne
     said = json.loads(out)
     if said["failed"]:
         raise RuntimeError(f"{verb} {kind} on {side.name}: {said['failed']} failed, first: {complaints[:500]}")
-    answered = requests * connections if verb == "watch" else requests
+    answered = requests * WATCHERS if verb == "watch" else requests
     cpu = sampler.cpu_seconds / answered * 1e6
     return Figures(said["rate"], said["p50"], said["p90"], said["p99"], sampler.peak_mb, cpu, said["client_us"])

@@ -25,7 +25,8 @@ var (
 	kind    = flag.String("kind", "configmap", "configmap or job")
 	count   = flag.Int("n", 1000, "requests (for watch: writes)")
 	objects = flag.Int("objects", 0, "how many objects get and patch go round; 0: as many as requests")
-	workers = flag.Int("c", 64, "connections (for watch: watchers)")
+	workers = flag.Int("c", 64, "connections")
+	watched = flag.Int("watchers", 200, "watchers; where connections are fewer they share them, by HTTP/2")
 	ns      = flag.String("namespace", "bench", "namespace")
 )
 
@@ -34,12 +35,12 @@ func main() {
 	if *objects == 0 {
 		*objects = *count
 	}
-	open := dialer()
+	at := target()
 	var line map[string]any
 	if *op == "watch" {
-		line = fanOut(open)
+		line = fanOut(at)
 	} else {
-		line = run(open)
+		line = run(at)
 	}
 	out, _ := json.Marshal(line)
 	fmt.Println(string(out))
@@ -53,14 +54,14 @@ func collection() string {
 }
 
 // run sends count requests over the connections, which are open before the clock starts, and keeps each latency.
-func run(open func() *conn) map[string]any {
+func run(at server) map[string]any {
 	conns := make([]*conn, *workers)
 	var opened sync.WaitGroup
 	for w := range conns {
 		opened.Add(1)
 		go func() {
 			defer opened.Done()
-			conns[w] = open()
+			conns[w] = at.open()
 			conns[w].do("GET", "/version", nil, "")
 		}()
 	}
@@ -132,23 +133,28 @@ func step(i int64) []byte {
 }
 
 // fanOut opens the watchers, then writes one object at a time and waits until every watcher has seen it.
-func fanOut(open func() *conn) map[string]any {
+func fanOut(at server) map[string]any {
 	// One write is under way at a time: the last watcher to see it wakes the writer, the others only count.
 	var seen atomic.Int64
 	all := make(chan struct{}, 1)
-	saw := func() {
-		if seen.Add(1)%int64(*workers) == 0 {
+	saw := func(line []byte) {
+		if bytes.HasPrefix(line, modified) && seen.Add(1)%int64(*watched) == 0 {
 			all <- struct{}{}
 		}
 	}
 	var ready sync.WaitGroup
-	for range *workers {
-		ready.Add(1)
-		go watch(open, &ready, saw)
+	ready.Add(*watched)
+	for w := range min(*workers, *watched) {
+		if *workers >= *watched {
+			go watch(at.open(), ready.Done, saw)
+		} else {
+			share := (*watched + *workers - 1 - w) / *workers
+			go at.streams(watchPath(), share, ready.Done, saw)
+		}
 	}
 	ready.Wait()
 	time.Sleep(300 * time.Millisecond)
-	writer := open()
+	writer := at.open()
 	var latencies []time.Duration
 	var failed int64
 	start := begin()
@@ -161,31 +167,31 @@ func fanOut(open func() *conn) map[string]any {
 		<-all
 		latencies = append(latencies, time.Since(began))
 	}
-	return report(latencies, time.Since(start), failed, *count**workers)
+	return report(latencies, time.Since(start), failed, *count**watched)
 }
 
 var modified = []byte(`{"type":"MODIFIED"`)
 
-func watch(open func() *conn, ready *sync.WaitGroup, saw func()) {
-	path := collection() + "?watch=true&fieldSelector=metadata.name%3Db-000000" +
+func watchPath() string {
+	return collection() + "?watch=true&fieldSelector=metadata.name%3Db-000000" +
 		"&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
-	c := open()
-	c.send("GET", path, nil, "")
+}
+
+func watch(c *conn, answered func(), saw func([]byte)) {
+	c.send("GET", watchPath(), nil, "")
 	status, body := c.head()
 	if status != 200 {
 		fmt.Fprintln(os.Stderr, "watch was answered", status)
 		os.Exit(1)
 	}
-	ready.Done()
+	answered()
 	lines := bufio.NewReaderSize(body, 1<<16)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
 			return
 		}
-		if bytes.HasPrefix(line, modified) {
-			saw()
-		}
+		saw(line)
 	}
 }
 

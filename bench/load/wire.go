@@ -25,24 +25,38 @@ type conn struct {
 	out    []byte
 }
 
-// dialer gives a function that opens connections to the server of the flags.
-func dialer() func() *conn {
-	target, err := url.Parse(*base)
+// server is where the flags say it is.
+type server struct {
+	host, path string
+	trusted    *x509.CertPool
+}
+
+func target() server {
+	at, err := url.Parse(*base)
 	must(err)
 	pem, err := os.ReadFile(*ca)
 	must(err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	settings := &tls.Config{RootCAs: pool, ServerName: target.Hostname()}
-	fixed := "Host: " + target.Host + "\r\nAuthorization: Bearer " + *token +
+	return server{at.Host, at.Path, pool}
+}
+
+func (s server) dial(protocols ...string) net.Conn {
+	plain, err := net.Dial("tcp", s.host)
+	must(err)
+	name, _, err := net.SplitHostPort(s.host)
+	must(err)
+	settings := &tls.Config{RootCAs: s.trusted, ServerName: name, NextProtos: protocols}
+	socket := tls.Client(&gathered{plain, bufio.NewReaderSize(plain, 1<<14)}, settings)
+	must(socket.Handshake())
+	return socket
+}
+
+func (s server) open() *conn {
+	socket := s.dial()
+	fixed := "Host: " + s.host + "\r\nAuthorization: Bearer " + *token +
 		"\r\nAccept: application/json\r\nUser-Agent: bench/1\r\n"
-	return func() *conn {
-		plain, err := net.Dial("tcp", target.Host)
-		must(err)
-		socket := tls.Client(&gathered{plain, bufio.NewReaderSize(plain, 1<<14)}, settings)
-		must(socket.Handshake())
-		return &conn{socket: socket, in: bufio.NewReaderSize(socket, 1<<16), prefix: target.Path, fixed: fixed}
-	}
+	return &conn{socket: socket, in: bufio.NewReaderSize(socket, 1<<16), prefix: s.path, fixed: fixed}
 }
 
 // gathered reads what has arrived in one system call, where crypto/tls by itself takes two for each record.

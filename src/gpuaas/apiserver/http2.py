@@ -28,7 +28,7 @@ from gpuaas.apiserver.http import (
     Response,
     split_target,
 )
-from gpuaas.apiserver.http2_sending import CANCEL, WINDOW, Exchange, Sender
+from gpuaas.apiserver.http2_sending import CANCEL, WINDOW, Exchange, Outbox, Sender
 from gpuaas.apiserver.turns import Slices
 
 _STREAMS: Final = 250  # of one connection at a time, as the real server allows
@@ -46,6 +46,7 @@ Fields = list[tuple[bytes, bytes]]
 
 class Http2Connection(asyncio.Protocol):
     transport: asyncio.Transport
+    _out: Outbox
     _sender: Sender
 
     def __init__(self, handler: Handler, connections: "set[Http2Connection]", slices: Slices) -> None:
@@ -75,13 +76,14 @@ class Http2Connection(asyncio.Protocol):
             self.transport.abort()
             return
         self._connections.add(self)
-        self._sender = Sender(self.transport, self._close, self._reset)
+        self._out = Outbox(self.transport, self._loop)
+        self._sender = Sender(self._out, self._close, self._reset)
         ours = {
             frames.MAX_CONCURRENT_STREAMS: _STREAMS,
             frames.INITIAL_WINDOW_SIZE: WINDOW,
             frames.MAX_HEADER_LIST_SIZE: MAX_HEADERS,
         }
-        self.transport.write(frames.settings(ours) + frames.window_update(0, _CONNECTION_WINDOW - self._allowed))
+        self._out.send(frames.settings(ours) + frames.window_update(0, _CONNECTION_WINDOW - self._allowed))
         self._allowed = _CONNECTION_WINDOW
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -96,7 +98,7 @@ class Http2Connection(asyncio.Protocol):
             self._input = data[self._read(data) :]
         except ConnectionFault as fault:
             self._leave(fault.code, str(fault))
-            self.transport.close()
+            self._out.close()
 
     def eof_received(self) -> bool:
         return False
@@ -168,7 +170,7 @@ class Http2Connection(asyncio.Protocol):
             return
         exchange.owed += size
         if exchange.owed > WINDOW // 2:
-            self.transport.write(frames.window_update(number, exchange.owed))
+            self._out.send(frames.window_update(number, exchange.owed))
             exchange.allowed += exchange.owed
             exchange.owed = 0
         self._credit()
@@ -190,7 +192,7 @@ class Http2Connection(asyncio.Protocol):
     def _credit(self) -> None:
         """Lets the client send as much again as it has sent, while there is room for it."""
         if self._owed > WINDOW // 2 and self._held < _HELD:
-            self.transport.write(frames.window_update(0, self._owed))
+            self._out.send(frames.window_update(0, self._owed))
             self._allowed += self._owed
             self._owed = 0
 
@@ -284,7 +286,7 @@ class Http2Connection(asyncio.Protocol):
                 int.from_bytes(payload[start + 2 : start + 6], "big"),
             )
             self._set(key, value)
-        self.transport.write(frames.frame(frames.SETTINGS, frames.ACK, 0))
+        self._out.send(frames.frame(frames.SETTINGS, frames.ACK, 0))
         self._sender.go_on()
 
     def _set(self, key: int, value: int) -> None:
@@ -309,7 +311,7 @@ class Http2Connection(asyncio.Protocol):
         if len(payload) != 8:
             raise ConnectionFault(frames.FRAME_SIZE_ERROR, "PING of another size than 8")
         if not flags & frames.ACK:
-            self.transport.write(frames.frame(frames.PING, frames.ACK, 0, payload))
+            self._out.send(frames.frame(frames.PING, frames.ACK, 0, payload))
 
     def _on_goaway(self, flags: int, number: int, payload: bytes) -> None:
         if number != 0:
@@ -361,7 +363,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _reset(self, number: int, code: int) -> None:
         if not self.transport.is_closing():
-            self.transport.write(frames.reset(number, code))
+            self._out.send(frames.reset(number, code))
         exchange = self._streams.get(number)
         if exchange is not None:
             self._abandon(exchange)
@@ -390,13 +392,13 @@ class Http2Connection(asyncio.Protocol):
         if on_gone is not None:
             on_gone()
         if self._going and not self._streams:
-            self.transport.close()
+            self._out.close()
         elif not self.transport.is_closing():
             self._credit()
 
     def _leave(self, code: int, words: str = "") -> None:
         if not self._going and not self.transport.is_closing():
-            self.transport.write(frames.goaway(self._last, code, words))
+            self._out.send(frames.goaway(self._last, code, words))
         self._going = True
 
     def look(self, now: float) -> None:
@@ -406,7 +408,7 @@ class Http2Connection(asyncio.Protocol):
                 self._reset(exchange.number, CANCEL)
         if not self._streams and now - self._idle_since >= self._limit:
             self._leave(frames.NO_ERROR)
-            self.transport.close()
+            self._out.close()
 
     def abort(self) -> None:
         self.transport.abort()
@@ -420,7 +422,7 @@ class Http2Connection(asyncio.Protocol):
             elif not exchange.complete:
                 self._abandon(exchange)
         if not self._streams:
-            self.transport.close()
+            self._out.close()
 
 
 _BY_KIND: Final = (

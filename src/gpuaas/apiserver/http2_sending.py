@@ -10,11 +10,55 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from gpuaas.apiserver import frames
-from gpuaas.apiserver.http import SLOW_READER, Answer, Request, Response, StreamWriter, now_on_the_wire
+from gpuaas.apiserver.http import PIECE, SLOW_READER, Answer, Request, Response, StreamWriter, now_on_the_wire
 
 WINDOW: Final = 512 * 1024  # that each stream of a client may send before we say more
 CANCEL: Final = 0x8
 _LARGEST_SENT: Final = 64 * 1024  # a frame of ours, if the client takes it
+
+
+class Outbox:
+    """What leaves a connection, in order. Pieces of streams wait for the others of the same turn of the loop and leave with
+    them (watchers that share a connection see a change together, and encrypting and sending cost by the piece); whatever
+    is an answer takes along what waits and leaves at once."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes | memoryview] = []
+        self._size = 0
+
+    @property
+    def closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def gather(self, head: bytes, piece: bytes | memoryview) -> None:
+        waiting = self._waiting
+        if not waiting:
+            self._loop.call_soon(self.flush)
+        waiting += (head, piece)
+        self._size += len(piece)
+        if self._size >= PIECE:
+            self.flush()
+
+    def send(self, data: bytes) -> None:
+        if self._waiting:
+            self._waiting.append(data)
+            self.flush()
+        else:
+            self._transport.write(data)
+
+    def flush(self) -> None:
+        waiting = self._waiting
+        if waiting:
+            self._waiting, self._size = [], 0
+            self._transport.write(b"".join(waiting))
+            if self._transport.get_write_buffer_size() > SLOW_READER:
+                self._transport.abort()
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
 
 
 class Exchange:
@@ -66,11 +110,11 @@ class Sender:
 
     def __init__(
         self,
-        transport: asyncio.Transport,
+        out: Outbox,
         closed: Callable[[Exchange], None],
         reset: Callable[[int, int], None],
     ) -> None:
-        self._transport = transport
+        self._out = out
         self._closed = closed
         self._reset = reset
         self._window = self.first_window = 65535
@@ -125,7 +169,7 @@ class Sender:
     # What is sent
 
     def send(self, exchange: Exchange, answer: Answer) -> None:
-        if exchange.gone or self._transport.is_closing():
+        if exchange.gone or self._out.closing:
             return
         bodyless = exchange.request.method == "HEAD"
         if isinstance(answer, Response):
@@ -133,7 +177,7 @@ class Sender:
             return
         block = frames.answer_block(answer.status, answer.content_type, None, now_on_the_wire(), answer.headers)
         flags = frames.END_STREAM if bodyless else 0
-        self._transport.write(frames.header_frames(exchange.number, block, flags, self._largest))
+        self._out.send(frames.header_frames(exchange.number, block, flags, self._largest))
         if bodyless:
             self._closed(exchange)
             return
@@ -158,10 +202,10 @@ class Sender:
             if body:
                 self._spend(exchange, size)
                 head += frames.frame_header(frames.DATA, frames.END_STREAM, exchange.number, size) + body
-            self._transport.write(head)
+            self._out.send(head)
             self._closed(exchange)
             return
-        self._transport.write(head)
+        self._out.send(head)
         exchange.closing = True
         exchange.waiting.append(memoryview(body))
         exchange.waiting_bytes = size
@@ -171,24 +215,22 @@ class Sender:
         size = len(data)
         if not exchange.waiting and self._room and size <= self._most(exchange):
             self._spend(exchange, size)
-            self._transport.write(frames.frame_header(frames.DATA, 0, exchange.number, size) + data)
+            self._out.gather(frames.frame_header(frames.DATA, 0, exchange.number, size), data)
         else:
             exchange.waiting.append(memoryview(data))
             exchange.waiting_bytes += size
             self._pump(exchange)
             if exchange.waiting_bytes > SLOW_READER:
                 self._reset(exchange.number, CANCEL)
-        if self._transport.get_write_buffer_size() > SLOW_READER:
-            self._transport.abort()
 
     def end_stream(self, exchange: Exchange) -> None:
         """The stream said all it had to say."""
-        if exchange.gone or self._transport.is_closing():
+        if exchange.gone or self._out.closing:
             return
         if exchange.waiting:
             exchange.closing = True
             return
-        self._transport.write(frames.frame(frames.DATA, frames.END_STREAM, exchange.number))
+        self._out.send(frames.frame(frames.DATA, frames.END_STREAM, exchange.number))
         self._closed(exchange)
 
     def _most(self, exchange: Exchange) -> int:
@@ -216,7 +258,7 @@ class Sender:
             last = exchange.closing and not waiting
             flags = frames.END_STREAM if last else 0
             # May find out that there is no more room, or that the client has gone.
-            self._transport.write(frames.frame_header(frames.DATA, flags, exchange.number, len(piece)) + piece)
+            self._out.gather(frames.frame_header(frames.DATA, flags, exchange.number, len(piece)), piece)
             if last:
                 self._closed(exchange)
         if exchange.gone:

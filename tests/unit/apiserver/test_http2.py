@@ -418,11 +418,11 @@ class Sink:
     """A transport that takes everything; a connection without a wire."""
 
     def __init__(self) -> None:
-        self.sent = bytearray()
+        self.sent: list[bytes] = []
         self.closed = False
 
     def write(self, data: bytes) -> None:
-        self.sent += data
+        self.sent.append(data)
 
     def close(self) -> None:
         self.closed = True
@@ -443,6 +443,42 @@ class Sink:
 
 
 WHOLE = b"\x82\x87\x84\x41\x04here"  # GET https / of "here"
+
+
+def test_what_the_streams_of_a_connection_say_in_one_turn_leaves_in_one_piece_and_before_what_follows() -> None:
+    watched = Watched()
+
+    async def run() -> None:
+        connection, sink = Http2Connection(watched, set(), Slices()), Sink()
+        connection.connection_made(sink)  # type: ignore[arg-type]
+        asked = b"".join(frames.frame(frames.HEADERS, 5, number, WHOLE) for number in (1, 3, 5))
+        connection.data_received(frames.PREFACE + frames.settings({}) + asked)
+        await asyncio.sleep(0)
+
+        def said(*numbers: int) -> bytes:
+            return b"".join(frames.frame(frames.DATA, 0, number, b"event\n") for number in numbers)
+
+        sink.sent.clear()
+        for writer in watched.writers:
+            writer.write(b"event\n")
+        assert not sink.sent, "others of this turn may have more to say"
+        await asyncio.sleep(0)
+        assert sink.sent == [said(1, 3, 5)]
+
+        sink.sent.clear()
+        watched.writers[0].write(b"event\n")
+        connection.data_received(frames.frame(frames.PING, 0, 0, b"12345678"))
+        assert sink.sent == [said(1) + frames.frame(frames.PING, frames.ACK, 0, b"12345678")]
+
+        sink.sent.clear()
+        watched.writers[1].write(b"event\n")
+        connection.shut_down()
+        assert sink.closed
+        assert b"".join(sink.sent).startswith(said(3)), "what was said before the end is heard"
+
+    asyncio.run(run())
+
+
 NUMBERS = st.sampled_from([0, 1, 2, 3, 5, 7, 2**31 - 1])
 SIZES = st.sampled_from([0, 1, 16384, 65535, 2**31 - 1, 2**31, 2**32 - 1])
 PIECES = st.one_of(
