@@ -7,6 +7,7 @@ makes is wrong on purpose, because a refusal is compared too. The cases that sen
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
@@ -23,7 +24,7 @@ class Change:
     body: Any
 
 
-class Maker:
+class Maker(ABC):
     """One kind. `whole` and `part` are deterministic in the seed and the calls before."""
 
     group = "v1"
@@ -36,11 +37,11 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.chance = Random(f"{self.kind}-{seed}")
 
-    def whole(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def whole(self) -> dict[str, Any]: ...
 
-    def part(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def part(self) -> dict[str, Any]: ...
 
     def changes(self, count: int) -> list[Change]:
         operations: list[Operation] = ["apply", "apply", "apply", "force", "put", "merge", "json"]

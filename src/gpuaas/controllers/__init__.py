@@ -57,9 +57,9 @@ from gpuaas.controllers.training_jobs import TRAINING_CONTROLLERS
 from gpuaas.controllers.ttl_after_finished import TtlAfterFinishedController
 from gpuaas.controllers.volume_protection import VolumeProtectionController
 from gpuaas.observe.kueue import new_series
-from gpuaas.runtime.controller import Controller, Deps
+from gpuaas.runtime.controller import Deps, Loop
 
-HOUSEKEEPING: tuple[type[Controller], ...] = (
+HOUSEKEEPING: tuple[type[Loop], ...] = (
     NamespaceController,
     DefaultServiceAccountController,
     ServiceAccountTokenController,
@@ -73,7 +73,7 @@ HOUSEKEEPING: tuple[type[Controller], ...] = (
     ResourceQuotaController,
     EventTtlController,
 )
-WORKLOADS: tuple[type[Controller], ...] = (
+WORKLOADS: tuple[type[Loop], ...] = (
     ReplicaSetController,
     ReplicationManager,
     DeploymentController,
@@ -87,13 +87,13 @@ WORKLOADS: tuple[type[Controller], ...] = (
     EndpointSliceMirroringController,
     EndpointsController,
 )
-NODES: tuple[type[Controller], ...] = (
+NODES: tuple[type[Loop], ...] = (
     PodScheduler,
     NodeLifecycleController,
     TaintEvictionController,
     PodGarbageCollector,
 )
-OPERATORS: tuple[type[Controller], ...] = (
+OPERATORS: tuple[type[Loop], ...] = (
     RayClusterController,
     RayJobController,
     RayServiceController,
@@ -109,7 +109,7 @@ KUEUE = "kueue"  # whom upstream's manager calls itself when it writes
 
 def all_controllers(
     deps: Deps, names: Container[str] | None = None, configured: Configured | None = None
-) -> list[Controller]:
+) -> list[Loop]:
     """Every controller, or only those of the given names."""
     configured, series = configured or Configured(), new_series()
     plain = [kind(deps) for kind in (*HOUSEKEEPING, *WORKLOADS, *NODES, *OPERATORS) if _wanted(kind, names)]
@@ -125,5 +125,5 @@ def all_controllers(
     return [*plain, *kueue, *jobs]
 
 
-def _wanted(kind: type[Controller], names: Container[str] | None) -> bool:
+def _wanted(kind: type[Loop], names: Container[str] | None) -> bool:
     return names is None or kind.name in names

@@ -16,7 +16,7 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import EVENTS
-from gpuaas.runtime.controller import Controller, Deps
+from gpuaas.runtime.controller import Deps, Loop
 from gpuaas.runtime.metadata import uid_of
 
 KEEP_SECONDS: Final = 3600.0
@@ -34,7 +34,7 @@ def expires_at(event: Mapping[str, Any], now: float) -> float:
     return max([_made(event), *(moment for moment in moments if moment <= now)]) + KEEP_SECONDS
 
 
-class EventTtlController(Controller):
+class EventTtlController(Loop):
     name = "event-ttl-controller"
 
     def __init__(self, deps: Deps) -> None:
@@ -43,7 +43,6 @@ class EventTtlController(Controller):
         self._known: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
-        """Until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._forget())

@@ -7,6 +7,7 @@ repeated. `Controllers` starts and stops them together with their informers.
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,23 +72,44 @@ class Deps:
         return replace(self, client=self.client.under(field_manager))
 
 
-class Controller:
-    """Subclasses set `name`, call `follow` in their constructor and write `reconcile`; who goes by the clock writes `run`."""
+class Loop(ABC):
+    """What runs as long as its cluster does. `Controller` goes by news of objects; others, by the clock say, write `run`."""
 
     name = ""
+
+    def __init__(self, deps: Deps) -> None:
+        self.client = deps.client
+        self.clock = deps.clock
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be done now."""
+        return True
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
+class Controller(Loop):
+    """Subclasses set `name`, call `follow` in their constructor and write `reconcile`."""
+
     component = ""  # the source of its events; "" has none
     tells_series = False  # how it tells them (module events)
     workers = 1
     patient = False  # lets a burst of requests pass first: for work that nobody's decision waits for
 
     def __init__(self, deps: Deps) -> None:
-        self.client = deps.client
+        super().__init__(deps)
         self.informers = deps.informers
-        self.clock = deps.clock
         self.recorder: Recorder = deps.events.recorder(self.component, series=self.tells_series)
         self.queue: WorkQueue[Any] = WorkQueue(deps.clock)
         self._followed: list[Informer] = []
         self._turn = deps.turn if self.patient else None
+
+    @property
+    def idle(self) -> bool:
+        return self.queue.idle
 
     def follow(
         self,
@@ -114,11 +136,10 @@ class Controller:
         informer.subscribe(changed)
         return informer
 
-    async def reconcile(self, key: Any) -> Requeue | None:
-        raise NotImplementedError
+    @abstractmethod
+    async def reconcile(self, key: Any) -> Requeue | None: ...
 
     async def run(self) -> None:
-        """Until cancelled."""
         for informer in self._followed:
             await informer.synced()
         try:
@@ -161,14 +182,14 @@ class Controller:
 class Controllers:
     """Informers, event sink and controllers of one cluster as one thing to start and to stop."""
 
-    def __init__(self, deps: Deps, controllers: Sequence[Controller]) -> None:
+    def __init__(self, deps: Deps, controllers: Sequence[Loop]) -> None:
         self._deps = deps
         self._controllers = controllers
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def idle(self) -> bool:
-        return all(controller.queue.idle for controller in self._controllers) and self._deps.events.idle
+        return all(controller.idle for controller in self._controllers) and self._deps.events.idle
 
     async def start(self) -> None:
         """Returns at once; each controller begins when what it follows has been listed."""
