@@ -13,7 +13,7 @@ from gpuaas.admission.configuration import Configured
 from gpuaas.admission.integrations import keys, leader_worker_set, pod_rules, replicated, rules
 from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.integration import CannotCompose, Find, Integration
+from gpuaas.admission.integrations.integration import CannotCompose, Find, Integration, Suspendable
 from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of, without_elastic
 from gpuaas.admission.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.admission.integrations.podsets import spell_amounts
@@ -43,10 +43,10 @@ def install_job_webhooks(cluster: Cluster, configured: Configured | None = None)
         hook = JobWebhook(kind, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, hook.default)
         cluster.admission.register_check(kind.resource.group, kind.resource.plural, hook.validate)
-    for kind, hold, checks in _SETS:
-        sets = SetWebhook(kind, hold, checks, around)
-        cluster.admission.register(kind.resource.group, kind.resource.plural, sets.default)
-        cluster.admission.register_check(kind.resource.group, kind.resource.plural, sets.validate)
+    for held, hold, checks in _SETS:
+        sets = SetWebhook(held, hold, checks, around)
+        cluster.admission.register(held.resource.group, held.resource.plural, sets.default)
+        cluster.admission.register_check(held.resource.group, held.resource.plural, sets.validate)
     cluster.admission.register(PODS.group, PODS.plural, _tell_group)
     cluster.admission.register(LEADER_WORKER_SET.resource.group, LEADER_WORKER_SET.resource.plural, _complete)
     pods = PodWebhook(around)
@@ -137,7 +137,7 @@ class Surroundings:
 class JobWebhook:
     """For the kinds that can be suspended."""
 
-    def __init__(self, kind: Integration, around: Surroundings) -> None:
+    def __init__(self, kind: Suspendable, around: Surroundings) -> None:
         self._kind = kind
         self._around = around
 

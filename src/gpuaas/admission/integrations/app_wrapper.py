@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpuaas.admission.integrations import topology
-from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Integration
+from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Suspendable
 from gpuaas.admission.integrations.podsets import Info, expect
 from gpuaas.client.protocol import Resource
 
@@ -48,7 +48,7 @@ _POD_DEFAULTS: Object = {
 }
 
 
-class AppWrapper(Integration):
+class AppWrapper(Suspendable):
     framework = "workload.codeflare.dev/appwrapper"
     resource = APP_WRAPPERS
     webhook = "appwrapper"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.admission.integrations import keys, topology
-from gpuaas.admission.integrations.integration import Find, Finish, Integration
+from gpuaas.admission.integrations.integration import Find, Finish, Suspendable
 from gpuaas.admission.integrations.jobs import annotations_of, is_elastic
 from gpuaas.admission.integrations.podsets import Info, expect, injected, restored
 from gpuaas.admission.integrations.rules import ANNOTATIONS, integer_complaint
@@ -24,7 +24,7 @@ _CONTROLLERS_OWN = ("job-name", "controller-uid", JOB_NAME, "batch.kubernetes.io
 _TEMPLATE = "spec.template.metadata"
 
 
-class BatchJob(Integration):
+class BatchJob(Suspendable):
     framework = "batch/job"
     resource = JOBS
     webhook = "job"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.admission.integrations import keys
-from gpuaas.admission.integrations.integration import Find, Finish, Integration
+from gpuaas.admission.integrations.integration import Find, Finish, Suspendable
 from gpuaas.admission.integrations.jobs import annotations_of
 from gpuaas.admission.integrations.podsets import Info, expect, injected, restored
 from gpuaas.client.protocol import Resource
@@ -23,7 +23,7 @@ STOPPED = "kubeflow-resource-stopped"
 BY_KUEUE = "kueue.x-k8s.io/suspended"
 
 
-class Notebook(Integration):
+class Notebook(Suspendable):
     framework = "kubeflow.org/notebook"
     resource = NOTEBOOKS
     webhook = "notebook"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.admission.integrations import keys, topology
-from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Integration
+from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Queueable
 from gpuaas.admission.integrations.jobs import annotations_of, labels_of
 from gpuaas.admission.integrations.podsets import Info, injected
 from gpuaas.base.clock import parse_rfc3339
@@ -171,7 +171,7 @@ def group_pod_sets(pods: Sequence[View]) -> list[Object]:
     return [pod_set_of(first[role], role, counts[role]) for role in sorted(counts)]
 
 
-class Pods(Integration):
+class Pods(Queueable):
     """Over units."""
 
     framework = "pod"

@@ -6,7 +6,7 @@ from gpuaas.admission.integrations.ancestry import Kinds
 from gpuaas.admission.integrations.app_wrapper import AppWrapper
 from gpuaas.admission.integrations.batch_job import BatchJob
 from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.integration import Suspendable
 from gpuaas.admission.integrations.job_set import JobSet
 from gpuaas.admission.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.admission.integrations.notebook import Notebook
@@ -16,7 +16,7 @@ from gpuaas.admission.integrations.training import TRAINING_KINDS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 
-JOB_KINDS: tuple[Integration, ...] = (
+JOB_KINDS: tuple[Suspendable, ...] = (
     BatchJob(),
     RayCluster(),
     RayJob(),

@@ -1,6 +1,6 @@
 """What every kind of job is refused for at the API: queue, priority class, prebuilt workload, execution time, gates.
 
-Upstream's rules and words. Errors come as a list; each kind adds its own (`Integration.create_errors`).
+Upstream's rules and words. Errors come as a list; each kind adds its own (`Suspendable.create_errors`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.admission.integrations import keys
-from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.integration import Integration, Queueable
 from gpuaas.admission.integrations.jobs import (
     annotations_of,
     is_elastic,
@@ -29,7 +29,7 @@ _IMMUTABLE = "field is immutable"
 _GATE_LENGTH = 63
 
 
-def create_errors(kind: Integration, job: View) -> list[FieldError]:
+def create_errors(kind: Queueable, job: View) -> list[FieldError]:
     return [
         *name_errors(labels_of(job), LABELS, keys.QUEUE),
         *_prebuilt(kind, job),
@@ -39,7 +39,7 @@ def create_errors(kind: Integration, job: View) -> list[FieldError]:
     ]
 
 
-def update_errors(kind: Integration, job: View, old: View, *, default_queue: bool) -> list[FieldError]:
+def update_errors(kind: Queueable, job: View, old: View, *, default_queue: bool) -> list[FieldError]:
     """What an update may not change; `default_queue`: the namespace has a queue of that name."""
     return [
         *_queue_update(kind, job, old, default_queue=default_queue),
@@ -120,7 +120,7 @@ def group_version_kind(kind: Integration) -> str:
     return f"{resource.group}/{resource.version}, Kind={resource.kind}"
 
 
-def _queue_update(kind: Integration, job: View, old: View, *, default_queue: bool) -> list[FieldError]:
+def _queue_update(kind: Queueable, job: View, old: View, *, default_queue: bool) -> list[FieldError]:
     before, after = queue_of(old), queue_of(job)
     found = [] if kind.is_suspended(job) else immutable(QUEUE_PATH, after, before)
     if before and not after and default_queue:
@@ -128,7 +128,7 @@ def _queue_update(kind: Integration, job: View, old: View, *, default_queue: boo
     return found
 
 
-def _prebuilt(kind: Integration, job: View) -> list[FieldError]:
+def _prebuilt(kind: Queueable, job: View) -> list[FieldError]:
     where = (annotations_of(job), ANNOTATIONS) if annotations_of(job).get(keys.PREBUILT) else (labels_of(job), LABELS)
     found = name_errors(*where, keys.PREBUILT)
     if prebuilt_of(job) and not kind.prebuilt:
@@ -136,7 +136,7 @@ def _prebuilt(kind: Integration, job: View) -> list[FieldError]:
     return found
 
 
-def _prebuilt_update(kind: Integration, job: View, old: View) -> list[FieldError]:
+def _prebuilt_update(kind: Queueable, job: View, old: View) -> list[FieldError]:
     if kind.is_suspended(job) or is_elastic(old):
         return _prebuilt(kind, job)
     return immutable(prebuilt_path(job), prebuilt_of(job), prebuilt_of(old))
@@ -153,7 +153,7 @@ def _max_exec_time(job: View) -> list[FieldError]:
     return [invalid(path, int(text), "should be greater than 0")] if int(text) <= 0 else []
 
 
-def _max_exec_time_update(kind: Integration, job: View, old: View) -> list[FieldError]:
+def _max_exec_time_update(kind: Queueable, job: View, old: View) -> list[FieldError]:
     if kind.is_suspended(job) and kind.is_suspended(old):
         return []
     before, after = labels_of(old).get(keys.MAX_EXEC_TIME, ""), labels_of(job).get(keys.MAX_EXEC_TIME, "")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.admission.integrations import topology
-from gpuaas.admission.integrations.integration import Find, Finish, Integration
+from gpuaas.admission.integrations.integration import Find, Finish, Suspendable
 from gpuaas.admission.integrations.podsets import Info, expect, injected, restored
 from gpuaas.base.fielderrors import FieldError, child
 
@@ -34,7 +34,7 @@ class Part:
     """Containers the kind's own operator will add."""
 
 
-class Templated(Integration, ABC):
+class Templated(Suspendable, ABC):
     @abstractmethod
     def parts(self, job: View, find: Find) -> list[Part]: ...
 

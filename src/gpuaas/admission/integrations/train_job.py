@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Integration
+from gpuaas.admission.integrations.integration import CannotCompose, Find, Finish, Suspendable
 from gpuaas.admission.integrations.job_set import ended_pods, replicated_parts
 from gpuaas.admission.integrations.podsets import Info
 from gpuaas.admission.integrations.templated import count_of, finish_by
@@ -31,7 +31,7 @@ _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _TRAINER, _NODE = "trainer", "node"
 
 
-class TrainJob(Integration):
+class TrainJob(Suspendable):
     framework = "trainer.kubeflow.org/trainjob"
     resource = TRAIN_JOBS
     webhook = "trainjob"

@@ -1,8 +1,9 @@
 """One controller for each integration that the shared loop can run."""
 
-from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.integration import Suspendable
 from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.held import HeldController
 from gpuaas.controllers.integrations.leader_worker_sets import LeaderWorkerSetJobs
 from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.controllers.integrations.pods import PodController
@@ -10,14 +11,14 @@ from gpuaas.controllers.integrations.slice_pods import SlicePodsController
 from gpuaas.controllers.integrations.stateful_sets import StatefulSetJobs
 
 
-def controller_for(kind: Integration) -> type[JobController]:
+def controller_for(kind: Suspendable) -> type[JobController]:
     name = f"{kind.framework}-kueue-controller"
     return type(
         f"{kind.resource.kind}Controller", (JobController,), {"integration": kind, "name": name, "component": name}
     )
 
 
-JOB_CONTROLLERS: tuple[type[JobController] | type[PlacesController] | type[SlicePodsController], ...] = (
+JOB_CONTROLLERS: tuple[type[HeldController] | type[PlacesController] | type[SlicePodsController], ...] = (
     *map(controller_for, JOB_KINDS),
     PodController,
     StatefulSetJobs,

@@ -20,7 +20,7 @@ from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.held import HeldController
 from gpuaas.controllers.integrations.workloads import patch_to
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
@@ -29,7 +29,7 @@ from gpuaas.runtime.metadata import Key, is_deleting, uid_of
 SET = "leader worker set"
 
 
-class LeaderWorkerSetJobs(JobController):
+class LeaderWorkerSetJobs(HeldController):
     integration = LEADER_WORKER_SET
     name = f"{LEADER_WORKER_SET.framework}-kueue-controller"
     component = name
@@ -59,8 +59,8 @@ class LeaderWorkerSetJobs(JobController):
             if known["spec"].get("queueName", "") != queue_of(obj):
                 changed = {**known, "spec": {**known["spec"], "queueName": queue_of(obj)}}
                 known = await self.workloads.change(known, changed)
-            known = await self.matching.sync_gates(obj, known)
-            await self.matching.sync_priority(obj, known)
+            known = await self.sync_gates(obj, known)
+            await self.sync_priority(obj, known)
         for left in owned.values():
             await self.workloads.delete(left)
 

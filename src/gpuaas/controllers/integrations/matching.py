@@ -16,7 +16,6 @@ from gpuaas.admission.integrations.jobs import (
     new_workload,
     owner_reference,
     prebuilt_of,
-    priority_class_of,
 )
 from gpuaas.base.errors import AlreadyExists, ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
@@ -26,13 +25,13 @@ from gpuaas.controllers.integrations.workloads import Later
 from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, key_of, labels_of, uid_of
 
 if TYPE_CHECKING:
-    from gpuaas.controllers.integrations.controller import JobController
+    from gpuaas.controllers.integrations.queueable import QueueableController
 
 OUT_OF_SYNC = "The prebuilt workload is out of sync with its user job"
 
 
 class Matching:
-    def __init__(self, controller: "JobController") -> None:
+    def __init__(self, controller: "QueueableController") -> None:
         self._controller = controller
         self._workloads = controller.workloads
         self._kind = controller.integration
@@ -58,8 +57,8 @@ class Matching:
         if update is not None:
             return job, await self._update(job, update)
         if match is not None:
-            match = await self.sync_gates(job, match)
-            match = await self.sync_priority(job, match)
+            match = await self._controller.sync_gates(job, match)
+            match = await self._controller.sync_priority(job, match)
         return job, match
 
     async def _slice(self, job: Object) -> tuple[Object, Object | None]:
@@ -67,9 +66,9 @@ class Matching:
         job = await self.slices.note(job, pod_sets)
         current, holder = await self.slices.settle(job, pod_sets)
         if holder is not None and holder is not current:
-            await self.sync_priority(job, holder)
+            await self._controller.sync_priority(job, holder)
         if current is not None:
-            current = await self.sync_priority(job, await self.sync_gates(job, current))
+            current = await self._controller.sync_priority(job, await self._controller.sync_gates(job, current))
         return job, current
 
     def _is_elastic(self, job: Object) -> bool:
@@ -170,36 +169,6 @@ class Matching:
         words = f"Updated not matching Workload for suspended job: {key_of(workload)}"
         self._controller.tell(job, "UpdatedWorkload", words)
         return changed
-
-    async def sync_gates(self, job: Object, workload: Object) -> Object:
-        wanted, known = (annotations_of(each).get(keys.GATED_BY, "") for each in (job, workload))
-        if wanted == known:
-            return workload
-        annotations = {key: value for key, value in annotations_of(workload).items() if key != keys.GATED_BY}
-        if wanted:
-            annotations[keys.GATED_BY] = wanted
-        metadata = {**workload["metadata"], "annotations": annotations}
-        workload = await self._workloads.change(workload, {**workload, "metadata": metadata})
-        self._controller.tell(job, "UpdatedWorkload", f'Updated workload AdmissionGatedBy to "{wanted}"')
-        return workload
-
-    async def sync_priority(self, job: Object, workload: Object) -> Object:
-        """The job's label rules its class, also while it runs; other classes, and none at all, stay as they were."""
-        spec = workload["spec"]
-        ref = spec.get("priorityClassRef")
-        if ref is None and outcome.is_reserved(workload):
-            return workload
-        if ref is not None and ref.get("kind") != "WorkloadPriorityClass":
-            return workload
-        if (ref or {}).get("name", "") == priority_class_of(job):
-            return workload
-        found = self._controller.priority(job, list(spec.get("podSets") or ()))
-        if (found.get("priorityClassRef"), found["priority"]) == (ref, spec.get("priority")):
-            return workload
-        kept = {key: value for key, value in spec.items() if key not in ("priority", "priorityClassRef")}
-        workload = await self._workloads.change(workload, {**workload, "spec": {**kept, **found}})
-        self._controller.tell(job, "UpdatedWorkload", f"Updated workload priority class: {key_of(workload)}")
-        return workload
 
     # Composing.
 

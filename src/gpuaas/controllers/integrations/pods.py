@@ -1,6 +1,6 @@
 """Pods and pod groups under Kueue: gated until their workload is admitted, deleted when it is evicted.
 
-A key is a pod's, or a group's. The steps are those of every job (`JobController`); what differs is that a group's
+A key is a pod's, or a group's. The steps are those of every job (`QueueableController`); what differs is that a group's
 workload is shared by many pods, which come and go, and that starting and stopping is done to each of them.
 """
 
@@ -29,7 +29,7 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.queueable import QueueableController
 from gpuaas.controllers.integrations.workloads import Later, count_ungated, patch_to
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
@@ -49,7 +49,7 @@ class UnitKey(NamedTuple):
         return f"{'group/' if self.group else ''}{self.namespace}/{self.name}"
 
 
-class PodController(JobController):
+class PodController(QueueableController):
     name = COMPONENT
     component = COMPONENT
 

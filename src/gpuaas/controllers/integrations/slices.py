@@ -15,7 +15,7 @@ from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, is_deleting, key_of
 
 if TYPE_CHECKING:
-    from gpuaas.controllers.integrations.controller import JobController
+    from gpuaas.controllers.integrations.queueable import QueueableController
 
 
 _GRACE = 5.0  # seconds
@@ -44,7 +44,7 @@ class NoSlice(Exception):
 
 
 class Slices:
-    def __init__(self, controller: "JobController") -> None:
+    def __init__(self, controller: "QueueableController") -> None:
         self._controller = controller
         self._workloads = controller.workloads
         self._kind = controller.integration

@@ -23,7 +23,7 @@ from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS, STATEFUL_SETS
-from gpuaas.controllers.integrations.controller import JobController
+from gpuaas.controllers.integrations.held import HeldController
 from gpuaas.controllers.integrations.workloads import patch_to
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
@@ -33,7 +33,7 @@ ON_HOLD = "StatefulSet scaled to zero; workload on hold"
 OFF_HOLD = "Workload no longer on hold; waiting for quota reservation"
 
 
-class StatefulSetJobs(JobController):
+class StatefulSetJobs(HeldController):
     integration = STATEFUL_SET
     name = "statefulset-kueue-controller"
     component = "statefulset-kueue-controller"
@@ -91,7 +91,7 @@ class StatefulSetJobs(JobController):
                 await self._create(obj)
             return
         workload = await self._bring_in_line(obj, workload, replicas)
-        workload = await self.matching.sync_gates(obj, workload)
+        workload = await self.sync_gates(obj, workload)
         if replicas == 0 and outcome.is_reserved(workload) and not outcome.is_finished(workload):
             if workload["spec"].get("active", True):
                 status = outcome.unreserved(workload, "OnHold", ON_HOLD, self.millis())

@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas.admission.integrations import rules
 from gpuaas.admission.integrations.batch_job import BatchJob
-from gpuaas.admission.integrations.integration import Integration
+from gpuaas.admission.integrations.integration import Suspendable
 from gpuaas.admission.integrations.notebook import Notebook
 from gpuaas.admission.integrations.ray import RayCluster, RayJob
 
@@ -32,7 +32,7 @@ DNS = (
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-CREATES: list[tuple[Integration, Object, list[str]]] = [
+CREATES: list[tuple[Suspendable, Object, list[str]]] = [
     (BatchJob(), job(), []),
     (BatchJob(), job(notes={"elastic-job": "true"}), []),
     (RayCluster(), job(notes={"elastic-job": "true"}), []),
@@ -95,7 +95,7 @@ CREATES: list[tuple[Integration, Object, list[str]]] = [
 
 
 @pytest.mark.parametrize(("kind", "made", "words"), CREATES)
-def test_what_a_new_job_is_refused_for(kind: Integration, made: Object, words: list[str]) -> None:
+def test_what_a_new_job_is_refused_for(kind: Suspendable, made: Object, words: list[str]) -> None:
     assert said(rules.create_errors(kind, made)) == words
 
 
@@ -277,5 +277,5 @@ def ray_cluster(**spec: Any) -> Object:
         ),
     ],
 )
-def test_what_ray_is_refused_for(kind: Integration, made: Object, words: list[str]) -> None:
+def test_what_ray_is_refused_for(kind: Suspendable, made: Object, words: list[str]) -> None:
     assert said(kind.create_errors(made, nothing)) == words
