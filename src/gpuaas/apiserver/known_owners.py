@@ -1,12 +1,11 @@
-"""Who owned what after a status had changed in some way, remembered for the next one that changes alike.
+"""Who owned what after a change, remembered for the next object that is changed alike.
 
-Alike here means: the same but for times, as long as these follow each other in the same order. Thousands of workloads
-are admitted and finished with the same words, each at its own time, and times decide about the order of managers
-alone. Each gets the times of its own.
+What an update takes from others and gives to its manager follows from which places it adds, changes and removes, from
+who owned what before, and from the order of their times; not from what is written there. Thousands of workloads are
+admitted and finished in the same places, each in its own words and at its own time.
 """
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +14,6 @@ from gpuaas.api.kinds import Object
 
 _MOST: Final = 1024
 _LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept
-_TIME: Final = re.compile(rb'"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)"')
-_MARKS: Final = [b"\0%d" % number for number in range(64)]  # JSON has no such byte
 _encode = msgspec.json.Encoder().encode
 
 Found = list[tuple[Object, int]]
@@ -29,21 +26,27 @@ class KnownOwners:
     def __init__(self) -> None:
         self._found: dict[bytes, Found] = {}
 
-    def of(self, change: Any, find: Callable[[], list[Object] | None]) -> list[Object] | None:
-        """`change` holds everything that matters, all times that can come to stand in the entries among it."""
-        said = _encode(change)
-        times = sorted(set(_TIME.findall(said)))
-        if len(said) > _LARGEST or len(times) > len(_MARKS):
+    def of(
+        self,
+        change: Any,
+        stored: Sequence[Object],
+        by: tuple[str, str],
+        now: str,
+        find: Callable[[], list[Object] | None],
+    ) -> list[Object] | None:
+        """Of a change of these places by a manager (and through which subresource), after which nobody has other times
+        than those in `stored` and `now`."""
+        if any("time" not in entry for entry in stored):
             return find()
-        marks = dict(zip(times, _MARKS, strict=False))
-        key = _TIME.sub(lambda time: marks[time[1]], said)
+        times = sorted({now, *(entry["time"] for entry in stored)})
+        rank = {time: at for at, time in enumerate(times)}
+        key = _encode((change, [{**entry, "time": rank[entry["time"]]} for entry in stored], by, rank[now]))
         found = self._found.get(key)
         if found is not None:
-            told = [time.decode() for time in times]
-            return [entry if entry["time"] == told[at] else {**entry, "time": told[at]} for entry, at in found]
+            return [entry if entry["time"] == times[at] else {**entry, "time": times[at]} for entry, at in found]
         entries = find()
-        if entries and all(entry.get("time", "").encode() in marks for entry in entries):
+        if entries and len(key) <= _LARGEST:
             if len(self._found) >= _MOST:
                 del self._found[next(iter(self._found))]
-            self._found[key] = [(entry, times.index(entry["time"].encode())) for entry in entries]
+            self._found[key] = [(entry, rank[entry["time"]]) for entry in entries]
         return entries

@@ -1,7 +1,6 @@
 """Who owns which field: server-side apply and the tracking of every other write, wired to kinds and versions."""
 
 from gpuaas.api.kinds import Object
-from gpuaas.apiserver.objectmeta import is_as_before
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
 from gpuaas.machinery import ssa
@@ -57,22 +56,20 @@ def track(op: Operation, old: Object | None, obj: Object) -> Object:
 
 
 def _owners_after(op: Operation, old: Object, obj: Object) -> list[Object] | None:
-    """Statuses change alike, hundreds in a second. Who owns what after that follows from what was said in them before
-    and is now, and from who owned what: of everything else a write of the status comes to own nothing."""
-    stored, version = old["metadata"].get("managedFields") or [], op.kind.api_version
+    """Objects change alike, hundreds in a second: what follows from the places that change is remembered."""
+    stored, sent = old["metadata"].get("managedFields") or [], obj["metadata"].get("managedFields")
     if (
-        op.subresource != "status"
-        or op.version is not op.resource.hub
-        or not is_as_before(obj["metadata"], old["metadata"])
-        or any(entry.get("apiVersion") != version for entry in stored)
+        op.version is not op.resource.hub
+        or not (op.subresource or sent is None or sent == stored)
+        or any(entry.get("apiVersion") != op.kind.api_version for entry in stored)
     ):
         return _owners(op, old, obj)
-    known_by = (_outside_spec(old), _outside_spec(obj), stored, op.manager, rfc3339(op.cluster.clock.now()))
-    return op.resource.owners.of(known_by, lambda: _owners(op, old, obj))
-
-
-def _outside_spec(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key not in ("metadata", "spec")}
+    try:
+        change = ssa.changes(old, obj, op.version.schema, _reset_fields(op))
+    except ssa.TypedError:
+        return _owners(op, old, obj)
+    by, now = (op.manager, op.subresource), rfc3339(op.cluster.clock.now())
+    return op.resource.owners.of(change, stored, by, now, lambda: _owners(op, old, obj))
 
 
 def _owners(op: Operation, old: Object | None, obj: Object) -> list[Object] | None:

@@ -214,8 +214,47 @@ def test_statuses_that_change_like_others_before_have_the_same_owners(
     _gauges(api)
     paces = [(1,) * 7, (5, 1, 9, 2, 4, 3, 70), (1,) * 7, (0,) * 7, (0, 3, 0, 0, 2, 0, 1), (4, 0, 0, 1, 0, 0, 1)]
     remembered = [_played(api, f"gauge-{number}", pauses) for number, pauses in enumerate(paces)]
-    monkeypatch.setattr(KnownOwners, "of", lambda _self, _change, find: find())
+    monkeypatch.setattr(KnownOwners, "of", lambda *said: said[-1]())
     assert remembered == [_played(api, f"long-way-{number}", pauses) for number, pauses in enumerate(paces)]
+
+
+LABELLINGS: list[tuple[str, Any]] = [
+    ("ann", {"a": "c"}),
+    ("ben", {"a": "d", "x": "y"}),
+    ("ben", {"a": "d"}),
+    ("cas", {"a": None}),
+    ("ann", {"a": "b", "x": "z"}),
+    ("ann", None),
+]
+
+
+def _labelled(api: Api, name: str, value: str, pauses: Sequence[int]) -> list[list[dict[str, Any]]]:
+    assert api.send("POST", GAUGES, {"metadata": {"name": name, "labels": {"a": value}}}).status == 201
+    seen = []
+    for (manager, labels), pause in zip(LABELLINGS, pauses, strict=True):
+        api.clock.advance(pause)
+        said = {"metadata": {"labels": labels}}
+        answer = api.send("PATCH", f"{GAUGES}/{name}", said, MERGE, fieldManager=manager)
+        assert answer.status == 200, answer.message
+        fields = answer.body["metadata"].get("managedFields") or []
+        seen.append([{**entry, "time": api.clock.now() - parse_rfc3339(entry["time"])} for entry in fields])
+    return seen
+
+
+def test_objects_that_change_like_others_before_have_the_same_owners(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was written, where it was a change for both."""
+    _gauges(api)
+    made = [
+        ("b", (1,) * 6),
+        ("c", (1,) * 6),
+        ("d", (0,) * 6),
+        ("b", (3, 0, 0, 2, 0, 1)),
+        ("b", (1,) * 6),
+        ("e", (0,) * 6),
+    ]
+    remembered = [_labelled(api, f"labelled-{number}", *said) for number, said in enumerate(made)]
+    monkeypatch.setattr(KnownOwners, "of", lambda *said: said[-1]())
+    assert remembered == [_labelled(api, f"labelled-the-long-way-{number}", *said) for number, said in enumerate(made)]
 
 
 def test_who_owns_what_is_found_out_once_for_all_that_change_alike(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +264,7 @@ def test_who_owns_what_is_found_out_once_for_all_that_change_alike(api: Api, mon
     assert made.status == 201
     api.clock.advance(30)
     monkeypatch.setattr(ownership, "_owners", None)
-    said = {"status": {"level": 1, "at": rfc3339(api.clock.now())}}
+    said: dict[str, Any] = {"status": {"level": 7, "at": rfc3339(api.clock.now())}}
     assert api.send("PATCH", f"{GAUGES}/alike/status", said, MERGE, fieldManager="ann").status == 200
     said["status"]["words"] = "otherwise"
     assert api.send("PATCH", f"{GAUGES}/alike/status", said, MERGE, fieldManager="ann").status == 500

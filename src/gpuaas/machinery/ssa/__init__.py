@@ -7,16 +7,19 @@ their inputs, and inputs are never changed.
 """
 
 from gpuaas.machinery.ssa.apply import Applied, ApplyFailed, apply
+from gpuaas.machinery.ssa.atoms import TypedError
 from gpuaas.machinery.ssa.fieldset import FieldSet, from_paths
 from gpuaas.machinery.ssa.scale import replicas_path, to_parent, to_scale
-from gpuaas.machinery.ssa.update import track_update, with_managed_fields, without_new_times
+from gpuaas.machinery.ssa.update import changes, track_update, with_managed_fields, without_new_times
 from gpuaas.machinery.ssa.validation import managed_fields_problems, manager_problems, patch_problems
 
 __all__ = [
     "Applied",
     "ApplyFailed",
     "FieldSet",
+    "TypedError",
     "apply",
+    "changes",
     "from_paths",
     "managed_fields_problems",
     "manager_problems",

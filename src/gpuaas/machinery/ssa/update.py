@@ -11,9 +11,10 @@ from gpuaas.base.clock import rfc3339
 from gpuaas.machinery.schema.model import Schema
 from gpuaas.machinery.ssa.atoms import Atom, TypedError, atom_of
 from gpuaas.machinery.ssa.blank import blank_of
+from gpuaas.machinery.ssa.compare import Comparison, compare
 from gpuaas.machinery.ssa.fieldset import EMPTY, FieldSet, union
 from gpuaas.machinery.ssa.managed import BadManagedFields, Manager, Managers, Owned, cap, read, write
-from gpuaas.machinery.ssa.ownership import Converter, Object, Versions, change, reconciled
+from gpuaas.machinery.ssa.ownership import Converter, Object, Versions, change, owned_part, reconciled
 
 
 def track_update(
@@ -49,6 +50,11 @@ def track_update(
     except TypedError:
         return with_managed_fields(new, None)  # what cannot be read by its type cannot be owned
     return with_managed_fields(new, write(managers))
+
+
+def changes(live: Object, new: Object, schema: Schema, reset_fields: FieldSet = EMPTY) -> Comparison:
+    """What of these two decides, beside the managers so far, who owns what after an update. Raises TypedError."""
+    return compare(atom_of(schema), owned_part(live), owned_part(new)).without(reset_fields)
 
 
 def updated(versions: Versions, old: Object, new: Object, managers: Managers, own: Manager, now: float) -> Managers:
