@@ -1,12 +1,12 @@
-"""Cron schedules as CronJobs write them: five fields or a word such as @daily, read strictly and walked in time.
+"""Cron schedules as CronJobs write them: `*/5 9-17 * * MON-FRI`, `@daily`, `@every 1h30m`, read strictly.
 
-`parse_schedule` raises ValueError with the words of the parser Kubernetes uses. `Schedule.next_after` gives the next
-minute that fits; it works on wall-clock times, so the caller chooses the time zone by the datetime it passes.
+`parse_schedule` raises ValueError with the words of the parser Kubernetes uses. When they come is the cron job
+controller's question.
 """
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date
 from typing import Final
 
 _MONTHS: Final = {
@@ -33,43 +33,33 @@ _WORDS: Final = {
 _EVERY: Final = "@every "
 _SPAN: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_HORIZON: Final = timedelta(days=5 * 366)
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    minutes: frozenset[int] = frozenset()
-    hours: frozenset[int] = frozenset()
-    days: frozenset[int] = frozenset()
-    months: frozenset[int] = frozenset()
-    weekdays: frozenset[int] = frozenset()  # 0 is Sunday
-    any_day: bool = True  # the day of the month was a star: only the weekday counts, and the other way round
-    any_weekday: bool = True
-    every: timedelta | None = None
-
-    def next_after(self, moment: datetime) -> datetime | None:
-        """The first fitting minute after `moment`; None for a schedule that never comes (30 February)."""
-        if self.every is not None:
-            return moment.replace(microsecond=0) + self.every
-        at = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        end = at + _HORIZON
-        while at <= end:
-            if at.month not in self.months or not self._day_fits(at):
-                at = at.replace(hour=0, minute=0) + timedelta(days=1)
-            elif at.hour not in self.hours:
-                at = at.replace(minute=0) + timedelta(hours=1)
-            elif at.minute not in self.minutes:
-                at += timedelta(minutes=1)
-            else:
-                return at
-        return None
-
-    def _day_fits(self, at: datetime) -> bool:
-        day, weekday = at.day in self.days, at.isoweekday() % 7 in self.weekdays
-        return day and weekday if self.any_day or self.any_weekday else day or weekday
+class Every:
+    seconds: float
 
 
-def parse_schedule(text: str) -> Schedule:
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """A day matches when day of month and day of week both do, or, if both are restricted, when either does."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]  # 0 is Sunday
+    any_day: bool
+    any_weekday: bool
+
+    def has(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
+        in_month, in_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        return in_month and in_week if self.any_day or self.any_weekday else in_month or in_week
+
+
+def parse_schedule(text: str) -> Fields | Every:
     if not text:
         raise ValueError("empty spec string")
     if text.startswith(("TZ=", "CRON_TZ=")):
@@ -81,10 +71,10 @@ def parse_schedule(text: str) -> Schedule:
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     parsed = [_field(field, *bounds) for field, bounds in zip(fields, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = (frozenset(found) for found, _ in parsed)
-    return Schedule(minutes, hours, days, months, weekdays, any_day=parsed[2][1], any_weekday=parsed[4][1])
+    return Fields(minutes, hours, days, months, weekdays, any_day=parsed[2][1], any_weekday=parsed[4][1])
 
 
-def _word(text: str) -> Schedule:
+def _word(text: str) -> Fields | Every:
     if text in _WORDS:
         return parse_schedule(_WORDS[text])
     if not text.startswith(_EVERY):
@@ -94,11 +84,11 @@ def _word(text: str) -> Schedule:
     if not parts or "".join(number + unit for number, unit in parts) != span:
         raise ValueError(f'failed to parse duration {text}: time: invalid duration "{span}"')
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    return Schedule(every=timedelta(seconds=max(1, int(seconds))))
+    return Every(max(1.0, float(int(seconds))))
 
 
 def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[set[int], bool]:
-    """The values of a field, and whether it was a plain star."""
+    """The values of a field, and whether it restricts nothing."""
     values: set[int] = set()
     star = False
     for expression in filter(None, text.split(",")):

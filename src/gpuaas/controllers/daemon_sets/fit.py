@@ -1,12 +1,11 @@
 """Does a node fit a daemon's pod: its labels, its affinity, its taints."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.client.protocol import Object
+from gpuaas.devices.constraints import NAME_FIELD, selects, untolerated
 from gpuaas.runtime.metadata import labels_of
-
-NAME_FIELD = "metadata.name"
 
 # What a daemon tolerates whatever its template says: it is part of the node and shares its troubles.
 _ALWAYS_TOLERATED = (
@@ -33,13 +32,14 @@ def tolerations_of(spec: Mapping[str, Any]) -> list[Object]:
 
 def should_run(spec: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether a pod should be there, and whether one that is there may stay."""
-    if spec.get("nodeName") not in (None, "", node["metadata"]["name"]) or not _labels_fit(spec, node):
+    name = node["metadata"]["name"]
+    if spec.get("nodeName") not in (None, "", name) or not selects(spec, labels_of(node), name):
         return False, False
     tolerations = tolerations_of(spec)
     taints = (node.get("spec") or {}).get("taints") or ()
-    if _tolerates_all(tolerations, taints, ("NoExecute", "NoSchedule")):
+    if untolerated(taints, tolerations) is None:
         return True, True
-    return False, _tolerates_all(tolerations, taints, ("NoExecute",))
+    return False, untolerated(taints, tolerations, ("NoExecute",)) is None
 
 
 def pinned(spec: Mapping[str, Any], node: str) -> Object:
@@ -64,57 +64,7 @@ def target_of(pod: Mapping[str, Any]) -> str:
     return ""
 
 
-def _labels_fit(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    labels = labels_of(node)
-    if not (spec.get("nodeSelector") or {}).items() <= labels.items():
-        return False
-    terms = _required_terms(spec)
-    fields = {NAME_FIELD: node["metadata"]["name"]}
-    return not terms or any(_term_fits(term, labels, fields) for term in terms)
-
-
 def _required_terms(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return required.get("nodeSelectorTerms") or ()
-
-
-def _term_fits(term: Mapping[str, Any], labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-    expressions, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
-    if not expressions and not by_field:
-        return False
-    return all(_holds(one, labels) for one in expressions) and all(_holds(one, fields) for one in by_field)
-
-
-def _holds(requirement: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    value = values.get(requirement["key"])
-    wanted: Sequence[str] = requirement.get("values") or ()
-    match requirement.get("operator"):
-        case "In":
-            return value is not None and value in wanted
-        case "NotIn":
-            return value is None or value not in wanted
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return value is not None and value.isdigit() and int(value) > int(wanted[0])
-        case "Lt":
-            return value is not None and value.isdigit() and int(value) < int(wanted[0])
-        case _:
-            return False
-
-
-def _tolerates_all(tolerations: Sequence[Object], taints: Iterable[Object], effects: Sequence[str]) -> bool:
-    return all(any(_tolerates(one, taint) for one in tolerations) for taint in taints if taint["effect"] in effects)
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if (toleration.get("operator") or "Equal") == "Exists":
-        return True
-    return bool((toleration.get("value") or "") == (taint.get("value") or ""))

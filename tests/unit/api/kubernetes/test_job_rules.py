@@ -1,14 +1,9 @@
 """Jobs and cron jobs."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.unit.api.kubernetes.rulebook import UID, complaints, job, made, refused
-
-from gpuaas.api.kubernetes.cron import parse_schedule
 
 
 def _cron(schedule: str, **spec: Any) -> dict[str, Any]:
@@ -145,35 +140,3 @@ def test_schedules(schedule: str, error: str | None) -> None:
 )  # fmt: skip
 def test_cron_jobs(spec: dict[str, Any], error: str | None) -> None:
     assert refused(_cron("* * * * *", **spec)) == ([error] if error else [])
-
-
-@pytest.mark.parametrize(
-    ("schedule", "after", "then"),
-    [
-        ("*/15 * * * *", "2026-01-01T00:07:30", "2026-01-01T00:15:00"),
-        ("0 0 1 1 *", "2026-01-01T00:00:00", "2027-01-01T00:00:00"),
-        ("30 9 * * mon", "2026-01-01T12:00:00", "2026-01-05T09:30:00"),
-        ("0 0 29 2 *", "2026-03-01T00:00:00", "2028-02-29T00:00:00"),
-        ("0 0 13 * 5", "2026-02-01T00:00:00", "2026-02-06T00:00:00"),
-        ("@every 90s", "2026-01-01T00:00:00", "2026-01-01T00:01:30"),
-    ],
-)
-def test_when_a_schedule_comes_next(schedule: str, after: str, then: str) -> None:
-    assert parse_schedule(schedule).next_after(datetime.fromisoformat(after)) == datetime.fromisoformat(then)
-
-
-def test_a_day_that_never_comes() -> None:
-    assert parse_schedule("0 0 30 2 *").next_after(datetime(2026, 1, 1, tzinfo=UTC)) is None
-
-
-@given(
-    minute=st.integers(0, 59),
-    hour=st.integers(0, 23),
-    day=st.integers(1, 28),
-    start=st.integers(1_735_689_600, 1_798_761_600).map(lambda seconds: datetime.fromtimestamp(seconds, UTC)),
-)
-def test_a_schedule_that_comes_is_later_and_fits(minute: int, hour: int, day: int, start: datetime) -> None:
-    then = parse_schedule(f"{minute} {hour} {day} * *").next_after(start)
-    assert then is not None
-    assert start < then <= start + timedelta(days=32)
-    assert (then.minute, then.hour, then.day) == (minute, hour, day)
