@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import http.server
-import json
-import ssl
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from tests.real.certificates import Authority
 from tests.real.exchanges.versions import CRDS
+from tests.real.reviews import Reviewer, reviewing
 from tests.real.wire import APPLY, MERGE, Wire, case
 
 GROUP = "conversions.example.org"
 
 
 class Converter:
-    def __init__(self, folder: Path, port: int) -> None:
-        self.url = f"https://127.0.0.1:{port}/convert"
-        self.trusted = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+    def __init__(self, reviewer: Reviewer) -> None:
+        self.client = {"url": f"{reviewer.url}/convert", "caBundle": reviewer.trusted}
         self.spoil: Callable[[dict[str, Any]], Any] = lambda response: response
 
 
@@ -39,38 +31,14 @@ def converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
 
 @contextmanager
 def converting() -> Iterator[Converter]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        certificate, key = Authority.make(folder).issue("hook", "hook")
+    def respond(_: str, request: dict[str, Any]) -> Any:
+        made = [converted(each, request["desiredAPIVersion"]) for each in request["objects"]]
+        response = {"uid": request["uid"], "result": {"status": "Success"}, "convertedObjects": made}
+        return converter.spoil(response)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                review = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                said = review["request"]
-                made = [converted(each, said["desiredAPIVersion"]) for each in said["objects"]]
-                response = {"uid": said["uid"], "result": {"status": "Success"}, "convertedObjects": made}
-                body = json.dumps({**review, "request": None, "response": converter.spoil(response)}).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None: ...
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        converter = Converter(folder, server.server_address[1])
-        try:
-            yield converter
-        finally:
-            server.shutdown()
-            server.server_close()
+    with reviewing(respond) as reviewer:
+        converter = Converter(reviewer)
+        yield converter
 
 
 def definition(converter: Converter) -> dict[str, Any]:
@@ -81,8 +49,8 @@ def definition(converter: Converter) -> dict[str, Any]:
         schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
         return {"name": name, "served": True, "storage": stored, "schema": schema}
 
-    client = {"url": converter.url, "caBundle": converter.trusted}
-    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
+    webhook = {"clientConfig": converter.client, "conversionReviewVersions": ["v1"]}
+    conversion = {"strategy": "Webhook", "webhook": webhook}
     versions = [version("v1", "address", stored=True), version("v2", "host", "port", stored=False)]
     names = {"plural": "doors", "singular": "door", "kind": "Door", "listKind": "DoorList"}
     spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": versions, "conversion": conversion}

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import json
-import ssl
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from tests.real.certificates import Authority
+from tests.real.reviews import Reviewer, reviewing
 from tests.real.wire import MERGE, Wire, case
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
@@ -25,10 +20,9 @@ Answer = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 class Judge:
-    def __init__(self, w: Wire, folder: Path, port: int) -> None:
+    def __init__(self, w: Wire, reviewer: Reviewer) -> None:
         self._w = w
-        self.port = port
-        self.trusted = base64.b64encode((folder / "ca.crt").read_bytes()).decode()
+        self._reviewer = reviewer
         self.seen: list[tuple[str, dict[str, Any]]] = []
         self._paths: set[str] = set()
         self.answer: Answer = lambda path, request: {}
@@ -36,7 +30,7 @@ class Judge:
     def hook(self, name: str, path: str, rule: dict[str, Any], **more: Any) -> dict[str, Any]:
         return {
             "name": name,
-            "clientConfig": {"url": f"https://127.0.0.1:{self.port}/{path}", "caBundle": self.trusted},
+            "clientConfig": {"url": f"{self._reviewer.url}/{path}", "caBundle": self._reviewer.trusted},
             "rules": [rule],
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self._w.ns}},
             "sideEffects": "None",
@@ -76,39 +70,16 @@ class Judge:
 
 @contextmanager
 def judging(w: Wire) -> Iterator[Judge]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        certificate, key = Authority.make(folder).issue("hook", "hook")
+    def respond(path: str, request: dict[str, Any]) -> dict[str, Any]:
+        judge.seen.append((path, request))
+        return {"uid": request["uid"], "allowed": True, **judge.answer(path, request)}
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                review = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                request, path = review["request"], self.path.partition("?")[0].strip("/")
-                judge.seen.append((path, request))
-                said = {"uid": request["uid"], "allowed": True, **judge.answer(path, request)}
-                body = json.dumps({**review, "request": None, "response": said}).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None: ...
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate, key)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        judge = Judge(w, folder, server.server_address[1])
+    with reviewing(respond) as reviewer:
+        judge = Judge(w, reviewer)
         try:
             yield judge
         finally:
             judge.unregister("mutating", "validating")
-            server.shutdown()
-            server.server_close()
 
 
 def patch(*operations: dict[str, Any]) -> dict[str, Any]:

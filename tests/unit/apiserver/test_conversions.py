@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,29 +10,21 @@ from typing import Any
 import pytest
 
 from gpuaas.apiserver.http import Answer, Request, Response
-from gpuaas.apiserver.listener import Listener, listen
-from gpuaas.apiserver.security.certs import Authority
 
 from .conftest import APPLY, MERGE, Api
+from .reviews import ReviewServer
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUP = "converted.example"
 
 
-class Converter:
+class Converter(ReviewServer):
     """A server that knows that what is `host:port` in v1 is `host` and `port` in v2."""
 
     def __init__(self, api: Api, folder: Path) -> None:
-        self._api = api
         self.asked: list[tuple[str, int]] = []  # the version wanted, and how many objects
         self.spoil: Callable[[dict[str, Any]], Any] = lambda response: response
-        authority = Authority(folder, 1_790_000_000.0)
-        files = authority.serving(["127.0.0.1"])
-        self.trusted = base64.b64encode(authority.certificate).decode()
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(*files)
-        self._listener: Listener = api.run(listen(self._serve, "127.0.0.1", 0, tls))
-        self.url = f"https://127.0.0.1:{self._listener.port}/convert"
+        super().__init__(api, folder, self._serve)
 
     def _serve(self, request: Request) -> Answer:
         review = json.loads(request.body)
@@ -44,9 +34,6 @@ class Converter:
         response = {"uid": said["uid"], "result": {"status": "Success"}, "convertedObjects": made}
         whole = {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": self.spoil(response)}
         return Response(200, json.dumps(whole).encode())
-
-    def stop(self) -> None:
-        self._api.run(self._listener.stop(0.1))
 
 
 def _converted(obj: dict[str, Any], version: str) -> dict[str, Any]:
@@ -70,7 +57,7 @@ def kind(api: Api, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[t
         schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
         return {"name": name, "served": True, "storage": stored, "schema": schema, "subresources": {"status": {}}}
 
-    client = {"url": converter.url, "caBundle": converter.trusted}
+    client = {"url": f"{converter.url}/convert", "caBundle": converter.trusted}
     conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
     versions = [version("v1", "address", stored=True), version("v2", "host", "port", stored=False)]
     names = {"plural": plural, "singular": plural[:-1], "kind": "Door"}

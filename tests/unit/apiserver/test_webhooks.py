@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 
 from gpuaas.apiserver.http import Answer, Request, Response
-from gpuaas.apiserver.listener import Listener, listen
-from gpuaas.apiserver.security.certs import Authority
 
 from .conftest import APPLY, MERGE, Api, judged_place
+from .reviews import ReviewServer
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 JUDGES, CHANGERS = f"{GROUP}/validatingwebhookconfigurations", f"{GROUP}/mutatingwebhookconfigurations"
@@ -23,22 +21,15 @@ MAPS = "/api/v1/namespaces/{}/configmaps"
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
 
 
-class Asked:
+class Asked(ReviewServer):
     """A webhook server: keeps what it is asked, answers what the test says."""
 
     def __init__(self, api: Api, folder: Path) -> None:
-        self._api = api
         self.requests: list[dict[str, Any]] = []
         self.targets: list[str] = []
         self.answer: Callable[[dict[str, Any]], Any] = lambda request: {}
         self.status = 200
-        authority = Authority(folder, 1_790_000_000.0)
-        files = authority.serving(["127.0.0.1"])
-        self.trusted = base64.b64encode(authority.certificate).decode()
-        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        tls.load_cert_chain(*files)
-        self._listener: Listener = api.run(listen(self._serve, "127.0.0.1", 0, tls))
-        self.url = f"https://127.0.0.1:{self._listener.port}"
+        super().__init__(api, folder, self._serve)
 
     def _serve(self, request: Request) -> Answer:
         review = json.loads(request.body)
@@ -50,9 +41,6 @@ class Asked:
             review = {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": said}
             return Response(self.status, json.dumps(review).encode())
         return Response(self.status, said)
-
-    def stop(self) -> None:
-        self._api.run(self._listener.stop(0.1))
 
     def hook(self, place: str, name: str = "a.b.c", path: str = "/ask", **more: Any) -> dict[str, Any]:
         return {
