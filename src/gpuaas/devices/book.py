@@ -79,6 +79,13 @@ class Place:
     def most_pods(self) -> int:
         return self.allocatable.get(PODS, _DEFAULT_PODS)
 
+    def describe(self, node: View) -> None:
+        spec = node.get("spec") or {}
+        self.labels = node["metadata"].get("labels") or {}
+        self.taints = spec.get("taints") or ()
+        self.unschedulable = bool(spec.get("unschedulable"))
+        self.allocatable = allocatable_of(node)
+
     def free(self, resource: str) -> int:
         return self.allocatable.get(resource, 0) - self.used.get(resource, 0)
 
@@ -116,11 +123,7 @@ class Book:
 
     def put_node(self, node: View) -> None:
         place = self._at(node["metadata"]["name"])
-        spec = node.get("spec") or {}
-        place.labels = node["metadata"].get("labels") or {}
-        place.taints = spec.get("taints") or ()
-        place.unschedulable = bool(spec.get("unschedulable"))
-        place.allocatable = allocatable_of(node)
+        place.describe(node)
         if not place.known:
             place.known, self._order = True, None
 
@@ -163,6 +166,15 @@ class Book:
     def _tidy(self, place: Place) -> None:
         if not place.known and not place.pods:
             self._places.pop(place.name, None)
+
+
+def place_of(node: View, pods: Iterable[View]) -> Place:
+    """One node with these pods on it, for who only wants to ask."""
+    place = Place(node["metadata"]["name"])
+    place.describe(node)
+    for pod in pods:
+        place.add(read_pod(pod))
+    return place
 
 
 def book_of(nodes: Iterable[View], pods: Iterable[View]) -> Book:

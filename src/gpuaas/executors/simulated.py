@@ -14,24 +14,25 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
-from gpuaas.devices.book import host_ports
-from gpuaas.devices.fit import NO_PORTS, ports_clash
+from gpuaas.devices.admit import Rejection, rejection
+from gpuaas.devices.book import place_of, read_pod
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
 from gpuaas.executors.lives import ContainerLife, Life, life_of
-from gpuaas.executors.nodes import NodeSpec
+from gpuaas.executors.nodes import GPU, NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.statuses import Ending
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
-from gpuaas.runtime.pods import is_finished, is_ready, phase_of
+from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 from gpuaas.runtime.writes import merge_diff
 
 ON_NODE = "node"  # index of pods
 _MANAGER = "kubelet"
+_PATIENCE = 1.0  # seconds
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 
 
@@ -57,9 +58,13 @@ class SimulatedKubelet(Controller):
     def __init__(self, deps: Deps, specs: Sequence[NodeSpec], speed: float = 1.0) -> None:
         super().__init__(deps)
         self._hosts = {spec.name: spec.address for spec in specs}
+        self._devices = {spec.name: (GPU,) if spec.gpu_count else () for spec in specs}
         self._speed = speed
         self._owners = Owners(deps.client, deps.discovery)
         self._runs: dict[str, Run] = {}
+        self._accepted: set[str] = set()
+        self._turned_away: dict[str, float] = {}  # when they are told
+        self._bypassed: set[str] = set()  # nodes that somebody put a pod on past the scheduler
         pods = deps.informers.of(PODS)
         pods.add_index(ON_NODE, _node_of)
         self._pods = self.follow(pods, self._ours)
@@ -71,6 +76,8 @@ class SimulatedKubelet(Controller):
     def _forget(self, old: Object | None, new: Object | None) -> None:
         if new is None and old is not None:
             self._runs.pop(uid_of(old), None)
+            self._accepted.discard(uid_of(old))
+            self._turned_away.pop(uid_of(old), None)
 
     def _ours(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         return (key_of(pod),) if pod["spec"].get("nodeName") in self._hosts else ()
@@ -92,11 +99,12 @@ class SimulatedKubelet(Controller):
                 await self._remove(pod)
             return None
         run = self._runs.get(uid_of(pod))
-        if run is None and self._lacks_ports(pod):
-            why = f"Pod was rejected: Predicate NodePorts failed: {NO_PORTS}"
-            await self._write(pod, statuses.refused(pod, "NodePorts", why, self.clock.now()))
-            return None
-        run = run or await self._begin(pod)
+        if run is None:
+            why = self._rejection(pod, node)
+            if why is not None:
+                return await self._reject(pod, why)
+            self._accepted.add(uid_of(pod))
+            run = await self._begin(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
         left = statuses.seconds_left(pod, self.clock.now(), self._speed)
@@ -117,13 +125,32 @@ class SimulatedKubelet(Controller):
         self.recorder.event(PODS, pod, NORMAL, "DeadlineExceeded", message)
         self._runs.pop(uid_of(pod), None)
 
-    def _lacks_ports(self, pod: Object) -> bool:
-        """A pod that was put here past the scheduler wants what another one has."""
-        wanted = host_ports(pod["spec"])
-        if not wanted or phase_of(pod) != "Pending" or is_deleting(pod):
-            return False
-        others = [one for one in self._pods.indexed(ON_NODE, pod["spec"]["nodeName"]) if uid_of(one) in self._runs]
-        return ports_clash(wanted, [port for one in others for port in host_ports(one["spec"])])
+    def _rejection(self, pod: Object, node: Object) -> Rejection | None:
+        """Whom the scheduler placed has been counted, but on nodes where others went past it."""
+        if self._is_accepted(pod) or is_deleting(pod):
+            return None
+        name = pod["spec"]["nodeName"]
+        if _was_scheduled(pod):
+            if name not in self._bypassed:
+                return None
+        else:
+            self._bypassed.add(name)
+        others = [one for one in self._pods.indexed(ON_NODE, name) if not is_finished(one) and self._is_accepted(one)]
+        return rejection(read_pod(pod), place_of(node, others), self._devices[name])
+
+    def _is_accepted(self, pod: Mapping[str, Any]) -> bool:
+        return uid_of(pod) in self._accepted or bool((pod.get("status") or {}).get("startTime"))
+
+    async def _reject(self, pod: Object, why: Rejection) -> Requeue | None:
+        """Not at once: who makes a new one each time, as replica sets do, must not keep everybody busy."""
+        now = self.clock.now()
+        due = self._turned_away.setdefault(uid_of(pod), now + _PATIENCE)
+        if now < due:
+            return Requeue(due - now)
+        words = f"Pod was rejected: {why.message}"
+        await self._write(pod, statuses.refused(pod, why.reason, words, now))
+        self.recorder.event(PODS, pod, WARNING, why.reason, why.message)
+        return None
 
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
@@ -284,6 +311,11 @@ class SimulatedKubelet(Controller):
 
     def _host(self, pod: Object) -> str:
         return self._hosts[pod["spec"]["nodeName"]]
+
+
+def _was_scheduled(pod: Mapping[str, Any]) -> bool:
+    placed = condition_of(pod, "PodScheduled")
+    return placed is not None and placed["status"] == "True"
 
 
 def _node_of(pod: Mapping[str, Any]) -> Iterable[str]:

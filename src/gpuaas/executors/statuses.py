@@ -175,7 +175,9 @@ def ended(pod: View, host: str, now: float, endings: Mapping[str, Ending]) -> Ob
 
 def refused(pod: View, reason: str, message: str, now: float) -> Object:
     """A pod the node does not take at all."""
-    status = pod.get("status") or {}
+    status = dict(pod.get("status") or {})
+    if "generation" in pod["metadata"]:
+        status["observedGeneration"] = pod["metadata"]["generation"]
     return {**status, "phase": "Failed", "reason": reason, "message": message, "startTime": rfc3339(now)}
 
 

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from gpuaas.apiserver.logs import LogOptions
-from gpuaas.client.resources import JOBS, LEASES, NODES, PODS
+from gpuaas.client.resources import JOBS, LEASES, NODES, PODS, REPLICA_SETS
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.node_lifecycle import NodeLifecycleController
 from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.controllers.replica_sets import ReplicaSetController
 from gpuaas.executors.heartbeat import NodeKeeper
 from gpuaas.executors.logs import Logs
 from gpuaas.executors.nodes import NodeSpec
@@ -17,7 +18,7 @@ from gpuaas.executors.simulated import SimulatedKubelet
 from gpuaas.executors.simulated_logs import SimulatedLines
 from gpuaas.runtime.controller import Controller, Deps
 from gpuaas.runtime.pods import condition_of, is_ready
-from gpuaas.testing.objects import job, pod
+from gpuaas.testing.objects import job, pod, replica_set
 from gpuaas.testing.time import Stage, scenario, stage
 
 SPECS = [NodeSpec("n0", instance_type="g6", gpu_product="NVIDIA-L4", gpu_count=4), NodeSpec("n1", address="10.0.0.2")]
@@ -274,6 +275,58 @@ async def test_a_pod_that_was_put_on_a_node_whose_port_is_taken_is_rejected() ->
         found = {name: status(on, name) for name in ("first", "second", "other")}
         assert [found[name]["phase"] for name in found] == ["Running", "Failed", "Running"]
         assert found["second"]["reason"] == "NodePorts"
+
+
+@scenario
+async def test_pods_put_on_a_node_past_the_scheduler_are_taken_as_far_as_there_is_room() -> None:
+    async with stage(keeper, kubelet) as on:
+        for name in ("a", "b", "c"):  # at once: whoever is looked at first is counted before the next
+            on.cluster.put(PODS, {**pod(name, node="n1", requests={"cpu": "3"})})
+        await on.advance(2)
+        found = {name: status(on, name) for name in ("a", "b", "c")}
+        assert sorted(each["phase"] for each in found.values()) == ["Failed", "Running", "Running"]
+        (name,) = (name for name, each in found.items() if each["phase"] == "Failed")
+        words = "Node didn't have enough resource: cpu, requested: 3000, used: 6000, capacity: 8000"
+        assert (found[name]["reason"], found[name]["message"]) == ("OutOfcpu", f"Pod was rejected: {words}")
+        assert f"Warning OutOfcpu pod/{name} {words}" in on.cluster.events()
+        on.cluster.put(PODS, {**pod("d", node="n1", requests={"cpu": "2"})})
+        await on.advance(2)
+        assert status(on, "d")["phase"] == "Running", "who was turned away takes no room"
+
+
+@scenario
+async def test_whom_the_scheduler_placed_is_turned_away_only_where_somebody_went_past_it() -> None:
+    async with stage(keeper, kubelet) as on:
+        for name in ("past", "placed"):
+            made = pod(name, node="n1", requests={"cpu": "5"})
+            if name == "placed":
+                made["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
+            on.cluster.put(PODS, made)
+            await on.advance(2)
+        assert (status(on, "past")["phase"], status(on, "placed")["reason"]) == ("Running", "OutOfcpu")
+
+
+@scenario
+async def test_a_job_counts_pods_its_node_turns_away_as_failed() -> None:
+    async with stage(keeper, kubelet, JobController) as on:
+        made = job("train", backoffLimit=1)
+        made["spec"]["template"]["spec"] |= {"nodeName": "n1", "nodeSelector": {"zone": "elsewhere"}}
+        on.cluster.put(JOBS, made)
+        await on.advance(100)
+        found = on.cluster.read(JOBS, "train", "default")["status"]
+        assert found["failed"] == 2
+        assert [each["reason"] for each in found["conditions"] if each["type"] == "Failed"] == ["BackoffLimitExceeded"]
+        assert {each["status"]["reason"] for each in on.cluster.all(PODS)} == {"NodeAffinity"}
+
+
+@scenario
+async def test_a_set_whose_pods_are_turned_away_makes_them_anew_at_a_measured_pace() -> None:
+    async with stage(keeper, kubelet, ReplicaSetController) as on:
+        made = replica_set("web", 2)
+        made["spec"]["template"]["spec"] |= {"nodeName": "n1", "nodeSelector": {"zone": "elsewhere"}}
+        on.cluster.put(REPLICA_SETS, made)
+        await on.advance(10)
+        assert 10 <= len(on.cluster.all(PODS)) <= 22
 
 
 @scenario
