@@ -8,7 +8,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.base.errors import ApiError
+from gpuaas.base.errors import ApiError, NotFound
+from gpuaas.base.fielderrors import quote
 
 View = Mapping[str, Any]
 Lookup = Callable[[str, str], Awaitable[View]]  # (ConfigMap or Secret, name) -> its data
@@ -88,7 +89,12 @@ async def _data(kind: str, reference: View, lookup: Lookup) -> View:
     except ApiError as error:
         if reference.get("optional"):
             return {}
-        raise Missing(error.message) from None
+        raise Missing(not_there(kind, reference.get("name") or "", error)) from None
+
+
+def not_there(kind: str, name: str, error: ApiError) -> str:
+    """In a kubelet's words, which are not the server's."""
+    return f"{kind.lower()} {quote(name)} not found" if isinstance(error, NotFound) else error.message
 
 
 def _field(pod: View, path: str) -> str:

@@ -13,15 +13,17 @@ from typing import Any
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
-from gpuaas.client.resources import NODES, PODS
+from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
 from gpuaas.devices.admit import Rejection, rejection
 from gpuaas.devices.book import place_of, read_pod
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
+from gpuaas.executors.environment import Lookup
 from gpuaas.executors.lives import ContainerLife, Life, life_of
 from gpuaas.executors.nodes import GPU, NodeSpec
 from gpuaas.executors.owners import Owners
+from gpuaas.executors.references import refers, unmounted, unset
 from gpuaas.executors.statuses import Ending
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
@@ -48,6 +50,8 @@ class Run:
     resting: float | None = None  # until then
     stopping: float | None = None
     grace: float = math.inf
+    refers: bool = False  # to config maps or secrets that were not looked for yet, or not found
+    told: tuple[str, ...] = ()  # what of these is missing
 
 
 class SimulatedKubelet(Controller):
@@ -69,6 +73,10 @@ class SimulatedKubelet(Controller):
         pods.add_index(ON_NODE, _node_of)
         self._pods = self.follow(pods, self._ours)
         self._nodes = self.follow(deps.informers.of(NODES), self._on_node)
+        # Both are followed anyway; what is in them is read only for who refers to one.
+        for informer in (deps.informers.outline(CONFIG_MAPS), deps.informers.of(SECRETS)):
+            self.follow(informer, self._waiting_in)
+        self._waiting: dict[str, set[Key]] = {}  # by namespace, pods that lack what they refer to
         self._addresses = Addresses()
         pods.subscribe(self._addresses.follow)
         pods.subscribe(self._forget)
@@ -78,6 +86,7 @@ class SimulatedKubelet(Controller):
             self._runs.pop(uid_of(old), None)
             self._accepted.discard(uid_of(old))
             self._turned_away.pop(uid_of(old), None)
+            self._waits_no_more(key_of(old))
 
     def _ours(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         return (key_of(pod),) if pod["spec"].get("nodeName") in self._hosts else ()
@@ -86,6 +95,16 @@ class SimulatedKubelet(Controller):
         """A node that is lost or found again concerns all its pods."""
         name = node["metadata"]["name"]
         return [key_of(pod) for pod in self._pods.indexed(ON_NODE, name)] if name in self._hosts else ()
+
+    def _waiting_in(self, source: Mapping[str, Any]) -> Iterable[Key]:
+        return self._waiting.get(source["metadata"]["namespace"], ()) if self._waiting else ()
+
+    def _waits_no_more(self, key: Key) -> None:
+        others = self._waiting.get(key.namespace)
+        if others is not None:
+            others.discard(key)
+            if not others:
+                del self._waiting[key.namespace]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.get(*key)
@@ -155,7 +174,7 @@ class SimulatedKubelet(Controller):
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
         life = life_of(pod, await self._owners.wishes(pod), self._speed)
-        run = Run(life, self.clock.now())
+        run = Run(life, self.clock.now(), refers=refers(pod["spec"]))
         for one in (pod.get("status") or {}).get("containerStatuses") or ():
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
             running = (one.get("state") or {}).get("running")
@@ -177,12 +196,39 @@ class SimulatedKubelet(Controller):
             if run.resting is None:
                 await self._write(pod, statuses.creating(pod, host, now))
             return Requeue(begins - now)
+        if run.refers and await self._lacks(pod, run):
+            return None
         if run.life.failing is not None:
             return await self._fail_to_begin(pod, run, run.life.failing)
         run.started, run.resting = now, None
         await self._write_running(pod, run)
         self._tell_start(pod)
         return self._next(run)
+
+    async def _lacks(self, pod: Object, run: Run) -> bool:
+        """Whether something it refers to is missing; that is told, and waited for."""
+        now, host, key = self.clock.now(), self._host(pod), key_of(pod)
+        self._waiting.setdefault(key.namespace, set()).add(key)  # first: what comes while it is looked for is news
+        mounts = await unmounted(pod, self._look_up(key.namespace))
+        values = {} if mounts else await unset(pod, self._look_up(key.namespace))
+        if not mounts and not values:
+            run.refers = False
+            self._waits_no_more(key)
+            return False
+        status = statuses.creating(pod, host, now) if mounts else statuses.unconfigured(pod, host, now, values)
+        await self._write(pod, status)
+        said = tuple(mounts or [f"Error: {words}" for words in values.values()])
+        for words in said if said != run.told else ():
+            self.recorder.event(PODS, pod, WARNING, "FailedMount" if mounts else "Failed", words)
+        run.told = said
+        return True
+
+    def _look_up(self, namespace: str) -> Lookup:
+        async def data(kind: str, name: str) -> Mapping[str, Any]:
+            found = await self.client.get(CONFIG_MAPS if kind == "ConfigMap" else SECRETS, name, namespace)
+            return {**(found.get("binaryData") or {}), **(found.get("data") or {})}
+
+        return data
 
     async def _fail_to_begin(self, pod: Object, run: Run, failing: ContainerLife) -> Requeue | None:
         """An init container fails: that is the end of the pod, or it is tried again after a pause."""

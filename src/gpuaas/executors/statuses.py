@@ -40,6 +40,23 @@ def creating(pod: View, host: str, now: float, reason: str = "ContainerCreating"
     return status
 
 
+def unconfigured(pod: View, host: str, now: float, failing: Mapping[str, str]) -> Object:
+    """Some containers cannot be created as they are configured, each with its reason; the others wait with them."""
+    status = creating(pod, host, now)
+    inits = status.get("initContainerStatuses") or []
+    if not any(one["name"] in failing for one in inits):
+        done = {"terminated": _terminated(Ending(0), now)}
+        status |= (
+            {"initContainerStatuses": [_container(pod, one, done, ready=True) for one in _init(pod)]} if inits else {}
+        )
+        for one in status["containerStatuses"]:
+            one["state"] = {"waiting": {"reason": "ContainerCreating"}}
+    for one in (*inits, *status["containerStatuses"]):
+        if one["name"] in failing:
+            one["state"] = {"waiting": {"reason": "CreateContainerConfigError", "message": failing[one["name"]]}}
+    return status
+
+
 def running(
     pod: View,
     host: str,

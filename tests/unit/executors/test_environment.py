@@ -58,7 +58,7 @@ def test_whole_maps_come_with_their_prefix() -> None:
     ("variable", "words"),
     [
         (from_map("there", "other"), "couldn't find key other in ConfigMap team/there"),
-        (from_map("away", "key"), 'configmaps "away" not found'),
+        (from_map("away", "key"), 'configmap "away" not found'),
     ],
 )
 def test_what_is_missing_is_named(variable: dict[str, Any], words: str) -> None:
