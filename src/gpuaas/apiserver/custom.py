@@ -13,12 +13,13 @@ import msgspec
 import gpuaas
 from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
+from gpuaas.apiserver import alike
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.conversions import WebhookConversion
 from gpuaas.apiserver.discovery import version_priority
 from gpuaas.base.fielderrors import FieldError
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.repeats import FoundRight
 from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
@@ -40,7 +41,7 @@ class CustomVersion:
         self._openapi = openapi
         self._schemas = schemas
         self._schema: Schema | None = None
-        self._checked = Repeats[list[FieldError]]()
+        self._checked = FoundRight[FieldError]()
         self._empty_status = b""
 
     @property
@@ -77,8 +78,15 @@ class CustomVersion:
     ) -> list[FieldError]:
         if found or self._speaks_of_metadata:
             return self._check(obj, old, subresource, found)
-        said = (_content(obj), None if old is None else _content(old), subresource)
-        return self._checked.of(said, lambda: self._check(obj, old, subresource))
+        if self._asks_no_words:
+            said = alike.outline(obj, old)
+        else:
+            said = (alike.content(obj), None if old is None else alike.content(old))
+        return self._checked.of((said, subresource), lambda: self._check(obj, old, subresource))
+
+    @cached_property
+    def _asks_no_words(self) -> bool:
+        return alike.asks_no_words(self.openapi)
 
     @cached_property
     def _speaks_of_metadata(self) -> bool:
@@ -131,10 +139,6 @@ class _SelectableFields(Behaviour):
 
     def fields(self, obj: Mapping[str, Any]) -> Mapping[str, str]:
         return {name: _text(path.find(obj)) for name, path in self._paths.items()}
-
-
-def _content(obj: Mapping[str, Any]) -> Object:
-    return {key: value for key, value in obj.items() if key != "metadata"}
 
 
 def _text(found: list[Any]) -> str:

@@ -6,6 +6,7 @@ What is remembered must follow from the value alone, and whoever gets it must no
 """
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -34,3 +35,26 @@ class Repeats(Generic[Found]):
                     del self._found[next(iter(self._found))]
                 self._found[key] = found
         return found
+
+
+class FoundRight(Generic[Found]):
+    """The newest `most` values with which nothing was found to be wrong. A value is kept as a digest of it, so that many
+    can be."""
+
+    __slots__ = ("_most", "_right")
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._right: dict[bytes, None] = {}
+
+    def of(self, value: Any, find: Callable[[], list[Found]]) -> list[Found]:
+        """What is wrong with it."""
+        key = blake2b(_encode(value), digest_size=16).digest()
+        if key in self._right:
+            return []
+        wrong = find()
+        if not wrong:
+            if len(self._right) >= self._most:
+                del self._right[next(iter(self._right))]
+            self._right[key] = None
+        return wrong

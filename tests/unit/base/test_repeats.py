@@ -1,6 +1,6 @@
 """What was found out about a value is kept for values just like it, and for no others."""
 
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.repeats import FoundRight, Repeats
 
 
 def asked(memory: Repeats[str], values: list[object]) -> list[object]:
@@ -30,3 +30,18 @@ def test_the_oldest_are_forgotten_first() -> None:
 def test_nothing_large_is_kept() -> None:
     large = "x" * 100_000
     assert asked(Repeats(), [large, large]) == [large, large]
+
+
+def test_what_was_found_right_is_not_looked_at_again_and_what_was_wrong_is() -> None:
+    memory, looked = FoundRight[str](most=2), list[str]()
+
+    def wrong(value: str) -> list[str]:
+        looked.append(value)
+        return [f"{value} is not good"] if value.startswith("bad") else []
+
+    said = [memory.of(value, lambda value=value: wrong(value)) for value in ("good", "bad", "good", "bad")]
+    assert said == [[], ["bad is not good"], [], ["bad is not good"]]
+    assert looked == ["good", "bad", "bad"]
+    for value in ("better", "best", "good"):
+        memory.of(value, lambda value=value: wrong(value))
+    assert looked[3:] == ["better", "best", "good"], "the oldest are forgotten first"

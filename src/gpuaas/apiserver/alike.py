@@ -1,0 +1,95 @@
+"""What of a custom object decides whether it is right, so that those that differ in nothing else are looked at once.
+
+Names and whatever else is in the metadata do not, unless its definition speaks of them. What conditions say and since
+when they do mostly does not either: a text must not be too long and a time must be one, and both change with every
+status, while everything else is the same for thousands of workloads.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from gpuaas.api.kinds import Object
+from gpuaas.machinery.schema.formats import format_check
+
+_LONGEST: Final = 1024  # characters of a text that is right wherever texts may have as many
+_SINCE, _SAYS = "lastTransitionTime", "message"
+
+
+def content(obj: Mapping[str, Any]) -> Object:
+    return {key: value for key, value in obj.items() if key != "metadata"}
+
+
+def outline(obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    """The contents of both, without texts and times of those conditions in which they are right; which these are, and
+    which are as they were: all that can be asked of them."""
+    now, plain = _outline(obj)
+    if old is None:
+        return now, plain
+    before, plain_before = _outline(old)
+    known = {_type(each): each for each in _conditions(old)}
+    return now, plain, before, plain_before, [known.get(_type(each)) == each for each in _conditions(obj)]
+
+
+def _outline(obj: Mapping[str, Any]) -> tuple[Object, list[int]]:
+    found, conditions = content(obj), _conditions(obj)
+    plain = [at for at, each in enumerate(conditions) if _is_plain(each)]
+    if plain:
+        rest = [{**each, _SINCE: 0, _SAYS: 0} if at in plain else each for at, each in enumerate(conditions)]
+        found["status"] = {**found["status"], "conditions": rest}
+    return found, plain
+
+
+def _conditions(obj: Mapping[str, Any]) -> list[Any]:
+    status = obj.get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _type(condition: Any) -> Any:
+    found = condition.get("type") if isinstance(condition, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def asks_no_words(openapi: Mapping[str, Any]) -> bool:
+    """Whether a definition asks no more of what conditions say and since when, and no rule speaks of it. A rule may still
+    ask whether a whole condition, or all of them, are as they were: that is in the outline."""
+    status = (openapi.get("properties") or {}).get("status") or {}
+    conditions = (status.get("properties") or {}).get("conditions") or {}
+    fields = (conditions.get("items") or {}).get("properties") or {}
+    says, since = _asked(fields.get(_SAYS)), _asked(fields.get(_SINCE))
+    return (
+        says.pop("maxLength", _LONGEST) >= _LONGEST
+        and says == {"type": "string"}
+        and since == {"type": "string", "format": "date-time"}
+        and not any(_SAYS in rule or _SINCE in rule for rule in _rules(openapi))
+    )
+
+
+def _asked(field: Mapping[str, Any] | None) -> Object:
+    return {key: value for key, value in (field or {}).items() if key != "description"}
+
+
+def _rules(openapi: Any) -> Iterator[str]:
+    if isinstance(openapi, Mapping):
+        for rule in openapi.get("x-kubernetes-validations") or ():
+            yield str(rule.get("rule"))
+        for key, below in openapi.items():
+            if key != "x-kubernetes-validations":
+                yield from _rules(below)
+    elif isinstance(openapi, list):
+        for each in openapi:
+            yield from _rules(each)
+
+
+def _is_plain(condition: Any) -> bool:
+    if condition.__class__ is not dict:
+        return False
+    says, since = condition.get(_SAYS), condition.get(_SINCE)
+    return says.__class__ is str and len(says) <= _LONGEST and since.__class__ is str and _is_time(since)
+
+
+@lru_cache(maxsize=1024)
+def _is_time(text: str) -> bool:
+    right = format_check("string", "date-time")
+    return right is not None and right(text)
