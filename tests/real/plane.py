@@ -57,6 +57,7 @@ CONTROLLERS = (
     "daemonset-controller",
     "endpoints-controller",
     "endpointslice-controller",
+    "service-cidr-controller",
     "node-lifecycle-controller",
     "taint-eviction-controller",
     "pod-garbage-collector-controller",

@@ -13,7 +13,7 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.security.bootstrap import objects, reconciled
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.client.resources import SERVICE_ACCOUNTS
+from gpuaas.client.resources import SERVICE_ACCOUNTS, SERVICE_CIDRS
 
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 _FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
@@ -26,7 +26,7 @@ _PLACES: Mapping[str, Resource] = {
     "Role": Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role"),
     "RoleBinding": Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding"),
     "PriorityClass": Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass"),
-    "ServiceCIDR": Resource("networking.k8s.io", "v1", "servicecidrs", False, "ServiceCIDR"),
+    "ServiceCIDR": SERVICE_CIDRS,
     "Service": Resource("", "v1", "services", True, "Service"),
 }
 

@@ -51,6 +51,7 @@ from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
+from gpuaas.controllers.service_addresses import ServiceAddressController, ServiceRangeController
 from gpuaas.controllers.stateful_sets import StatefulSetController
 from gpuaas.controllers.train_jobs import TrainJobController
 from gpuaas.controllers.training_jobs import TRAINING_CONTROLLERS
@@ -86,6 +87,8 @@ WORKLOADS: tuple[type[Loop], ...] = (
     EndpointSliceController,
     EndpointSliceMirroringController,
     EndpointsController,
+    ServiceAddressController,
+    ServiceRangeController,
 )
 NODES: tuple[type[Loop], ...] = (
     PodScheduler,

@@ -316,6 +316,12 @@ def test_a_service_may_bring_an_address_that_is_free_and_ours(api: Api) -> None:
     assert send("mine", "10.96.77.7").status == 201
     taken = send("yours", "10.96.77.7")
     assert (taken.status, taken.message.endswith("10.96.77.7: provided IP is already allocated")) == (422, True)
+    gate = {"parentRef": {"group": "example.com", "resource": "gates", "name": "g"}}
+    made = api.send(
+        "POST", "/apis/networking.k8s.io/v1/ipaddresses", {"metadata": {"name": "10.96.77.8"}, "spec": gate}
+    )
+    assert (made.status, "generation" in made.body["metadata"]) == (201, False)
+    assert send("theirs", "10.96.77.8").message.endswith("10.96.77.8: provided IP is already allocated")
 
 
 def test_who_creates_a_daemon_set_owns_its_generation(api: Api) -> None:

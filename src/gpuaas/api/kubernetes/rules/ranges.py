@@ -9,6 +9,10 @@ from gpuaas.api.kubernetes.rules.networks import address_of, ip_range
 from gpuaas.base.fielderrors import FieldError, child, invalid, required
 from gpuaas.base.names import is_dns1123_subdomain, is_path_segment
 
+FAMILY, MANAGED_BY = "ipaddress.kubernetes.io/ip-family", "ipaddress.kubernetes.io/managed-by"
+ALLOCATOR = "ipallocator.k8s.io"
+"""Who manages the addresses of services."""
+
 View = Mapping[str, Any]
 _NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _FIXED = "field is immutable"
@@ -23,6 +27,7 @@ def _name_messages(name: str) -> list[str]:
 
 
 class IPAddress(Behaviour):
+    generation = False
     name_messages = staticmethod(_name_messages)
 
     def validate(self, obj: View) -> list[FieldError]:
@@ -48,6 +53,8 @@ class IPAddress(Behaviour):
 
 
 class ServiceCIDR(Behaviour):
+    generation = False
+
     def validate(self, obj: View) -> list[FieldError]:
         return _range_errors(_ranges(obj))
 
