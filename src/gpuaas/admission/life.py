@@ -55,10 +55,11 @@ def life_of(workload: View) -> Life:
     )
 
 
-def status_with(workload: View, life: Life, admission: Object | None = None) -> Object:
-    """The workload's status after it came to this `life`; `admission` when quota was given just now."""
+def status_with(workload: View, life: Life, admission: Object | None = None, before: Life | None = None) -> Object:
+    """The workload's status after it came to this `life` (from `before`, where that has been read already); `admission`
+    when quota was given just now."""
     status = {**(workload.get("status") or {})}
-    before = life_of(workload)
+    before = before or life_of(workload)
     conditions = conditions_of(workload)
     generation = workload["metadata"].get("generation", 1)
     for name, kind in _CONDITIONS.items():
@@ -115,6 +116,12 @@ def pending_status(workload: View, message: str, now: Millis, reason: str = "Pen
 
 def conditions_of(workload: View) -> dict[str, Object]:
     return {each["type"]: each for each in (workload.get("status") or {}).get("conditions") or ()}
+
+
+def holds(workload: View, condition: str) -> bool:
+    """Whether this condition is true, where nothing else is asked."""
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == condition and each.get("status") == "True" for each in conditions)
 
 
 def is_true(condition: View | None) -> bool:

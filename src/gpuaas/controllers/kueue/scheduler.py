@@ -13,7 +13,7 @@ from typing import Any
 from gpuaas.admission.integrations.keys import JOB_UID
 from gpuaas.admission.integrations.outcome import REPLACED, ended, is_finished
 from gpuaas.admission.ledger import preemption_entry
-from gpuaas.admission.life import conditions_of, life_of, status_with
+from gpuaas.admission.life import conditions_of, holds, life_of, status_with
 from gpuaas.admission.status import admission
 from gpuaas.admission.workloads import boost_of
 from gpuaas.base.clock import Clock, parse_rfc3339
@@ -182,7 +182,7 @@ class Scheduler:
     def _is_told_to_leave(self, key: str) -> bool:
         namespace, _, name = key.partition("/")
         obj = self._client.under_way(WORKLOADS, name, namespace)
-        return obj is not None and (is_true(life_of(obj).evicted) or not is_true(life_of(obj).reserved))
+        return obj is not None and (holds(obj, "Evicted") or not holds(obj, "QuotaReserved"))
 
     def _was_admitted(self, key: str, task: "asyncio.Future[None]") -> None:
         if self._admitting.get(key) is task:
@@ -227,9 +227,7 @@ class Scheduler:
         required = required_checks(queue.spec.checks, flavors, all_flavors)
         given = admission(admitted, engine.flavors, engine.places.topologies)
         try:
-            life = await self._write(
-                obj, lambda seen: reserve(life_of(seen), admitted.cluster_queue, required, now), given
-            )
+            life = await self._write(obj, lambda life: reserve(life, admitted.cluster_queue, required, now), given)
         except NotFound:
             self._take_back(admitted, None)
             return
@@ -279,16 +277,16 @@ class Scheduler:
     async def _evict(self, victim: Preempted) -> bool:
         """Whether it leaves, or has left."""
         obj = self._find(victim.key)
-        if victim.key in self._admitting and (obj is None or not is_true(life_of(obj).reserved)):
+        if victim.key in self._admitting and (obj is None or not holds(obj, "QuotaReserved")):
             # Decided a moment ago: it must be there before it can be taken back.
             await asyncio.wait((self._admitting[victim.key],))
             obj = self._find(victim.key)
-        if obj is None or not is_true(life_of(obj).reserved) or is_true(life_of(obj).evicted):
+        if obj is None or not holds(obj, "QuotaReserved") or holds(obj, "Evicted"):
             return True
         by, now, at = self._find(victim.by), self._clock.now(), self._millis()
         rule = victim.rule.value
         try:
-            await self._write(obj, lambda seen: evict(life_of(seen), PREEMPTED, victim.message, at, rule=rule))
+            await self._write(obj, lambda life: evict(life, PREEMPTED, victim.message, at, rule=rule))
         except ApiError as error:
             _log.warning("preemption of %s: %s", victim.key, error)
             self._spawn(self._choose_again(victim.key))
@@ -321,12 +319,13 @@ class Scheduler:
         except ApiError as error:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
-    async def _write(self, obj: Object, step: Callable[[Object], Life], given: Object | None = None) -> Life:
+    async def _write(self, obj: Object, step: Callable[[Life], Life], given: Object | None = None) -> Life:
         """Takes the step; again, from what is there then, if somebody else wrote in between."""
         for _ in range(ATTEMPTS):
-            life = step(obj)
+            before = life_of(obj)
+            life = step(before)
             try:
-                await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given))
+                await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given, before))
             except Conflict:
                 newest = await newest_of(self._client, obj)
                 if newest["metadata"]["uid"] != obj["metadata"]["uid"]:

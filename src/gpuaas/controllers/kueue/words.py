@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from gpuaas.admission.life import conditions_of, life_of, pending_status
+from gpuaas.admission.life import conditions_of, holds, pending_status
 from gpuaas.admission.status import resource_requests
 from gpuaas.admission.unadmitted import reason_of
 from gpuaas.base.clock import Clock
@@ -18,7 +18,6 @@ from gpuaas.base.errors import ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
-from gpuaas.engine.lifecycle import is_true
 from gpuaas.engine.plan import Passed
 from gpuaas.engine.reasons import Token
 from gpuaas.runtime.eager import begin
@@ -201,7 +200,7 @@ class Words:
 
     def _waits_unsaid(self, obj: Object, passed: Passed) -> bool:
         """Whether it still waits, and its condition does not say so yet."""
-        if is_true(life_of(obj).reserved) or self._unsaid.get(passed.key) is not passed:
+        if holds(obj, "QuotaReserved") or self._unsaid.get(passed.key) is not passed:
             return False
         found = conditions_of(obj).get("QuotaReserved") or {}
         said = found.get("reason"), found.get("message"), found.get("observedGeneration")

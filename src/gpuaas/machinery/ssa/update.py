@@ -54,7 +54,9 @@ def track_update(
 
 def changes(live: Object, new: Object, schema: Schema, reset_fields: FieldSet = EMPTY) -> Comparison:
     """What of these two decides, beside the managers so far, who owns what after an update. Raises TypedError."""
-    return compare(atom_of(schema), owned_part(live), owned_part(new)).without(reset_fields)
+    whole = {element[2:] for element, below in reset_fields.items() if not below}  # of these nothing is ever owned
+    old, now = ({key: value for key, value in each.items() if key not in whole} for each in (live, new))
+    return compare(atom_of(schema), owned_part(old), owned_part(now)).without(reset_fields)
 
 
 def updated(versions: Versions, old: Object, new: Object, managers: Managers, own: Manager, now: float) -> Managers:
