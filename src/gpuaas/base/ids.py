@@ -10,6 +10,8 @@ from typing import Protocol
 # Kubernetes leaves out vowels and look-alikes so that no generated name is a word.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _UID_BYTES = 16
+_BLOCK = 4096
+_FAIR = 256 // len(_ALPHABET) * len(_ALPHABET)
 
 
 class IdSource(Protocol):
@@ -29,16 +31,23 @@ class SystemIds:
         self._used = 0
 
     def uid(self) -> str:
-        if self._used >= len(self._block):
-            self._block, self._used = self._random.randbytes(_UID_BYTES * 256), 0
-        drawn = self._block[self._used : self._used + _UID_BYTES].hex()
-        self._used += _UID_BYTES
+        drawn = self._drawn(_UID_BYTES).hex()
         # As RFC 9562 wants a random one: version 4, and a variant of 8, 9, a or b.
         variant = "89ab"[int(drawn[16], 16) & 3]
         return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:]}"
 
     def suffix(self, length: int = 5) -> str:
-        return "".join(self._random.choices(_ALPHABET, k=length))
+        letters = ""
+        while len(letters) < length:
+            # A byte beyond the last whole alphabet would favour the first letters.
+            letters += "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in self._drawn(length) if byte < _FAIR)
+        return letters[:length]
+
+    def _drawn(self, size: int) -> bytes:
+        if self._used + size > len(self._block):
+            self._block, self._used = self._random.randbytes(max(size, _BLOCK)), 0
+        self._used += size
+        return self._block[self._used - size : self._used]
 
 
 class SeededIds:

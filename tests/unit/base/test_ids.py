@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections import Counter
 
 from gpuaas.base.ids import SeededIds, SystemIds
 
@@ -28,3 +29,10 @@ def test_a_seed_gives_the_same_ids_in_the_same_order() -> None:
 
 def test_suffixes_spell_no_words() -> None:
     assert re.fullmatch("[bcdfghjklmnpqrstvwxz2456789]{5}", SystemIds().suffix())
+
+
+def test_no_letter_ends_names_much_more_often_than_another() -> None:
+    ids = SystemIds()
+    drawn = Counter("".join(ids.suffix() for _ in range(4_000)))
+    assert len(drawn) == 27
+    assert all(500 < count < 1_000 for count in drawn.values()), drawn
