@@ -142,10 +142,13 @@ class Writer:
             return
         batch = self._under_way = self._next_batch()
         batch.written = self._thread.submit(self._log.append, batch.rows(), batch.ceiling)
-        batch.written.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._ended_in_thread, batch))
+        # Known by its last revision: a callback that knew the batch would be a ring with all its writes in it.
+        last = batch.writes[-1].event.revision
+        batch.written.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._ended_in_thread, last))
 
-    def _ended_in_thread(self, batch: "_Batch") -> None:
-        if self._under_way is not batch:
+    def _ended_in_thread(self, last: int) -> None:
+        batch = self._under_way
+        if batch is None or batch.writes[-1].event.revision != last:
             return  # somebody was in a hurry, and it has been dealt with
         try:
             self._ended(batch)

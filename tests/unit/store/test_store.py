@@ -1,6 +1,7 @@
 """What readers and writers are promised."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 
 import msgspec
@@ -43,6 +44,23 @@ def test_writes_in_flight_to_one_key_build_on_each_other(run: Run) -> None:
         assert [entry.created for entry in entries] == [1, 1, 1, 1, 1, 1, 7]
         watch = store.watch("/pods/a/", 0)
         assert [event.type for event in await watch.next()] == ["ADDED", *["MODIFIED"] * 4, "DELETED", "ADDED"]
+
+    run(scenario)
+
+
+def test_writes_leave_nothing_to_the_garbage_collector(run: Run) -> None:
+    async def scenario(store: Store) -> None:
+        await write(store, "/pods/a/first")
+        gc.collect()
+        gc.disable()
+        try:
+            for number in range(5):
+                await asyncio.gather(*[write(store, f"/pods/a/{each}", number) for each in range(20)])
+                write(store, "/pods/a/hasty", number)
+                store.hasten()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
     run(scenario)
 
