@@ -1,8 +1,8 @@
 """When Python looks for rings of garbage: while nobody asks for anything.
 
 A look at what is new costs as much as the new objects, nearly all of which are there to stay, and all requests wait for
-it. Requests leave no rings behind, so there is no hurry: a burst is served without, and the next quiet moment is used.
-Should none come, Python looks by itself, which costs no more than it ever did.
+it. Neither requests nor decisions nor writes leave rings behind (their tests say so), so there is no hurry: a burst is
+served without, and the next quiet moment is used. Should none come, Python looks by itself.
 """
 
 import gc
@@ -11,7 +11,6 @@ from typing import Final
 
 from gpuaas.base.clock import Clock
 
-_STARTING: Final = 10.0  # seconds in which definitions are made and written, which does leave rings
 _EVERY: Final = 1.0
 _NEW: Final = 25_000  # objects that make a look worth it
 _MOST: Final = 1_000_000  # new ones after which Python looks by itself
@@ -22,13 +21,11 @@ def begin() -> None:
     """What start-up made lives as long as we do: looking at it again and again costs and finds nothing."""
     gc.freeze()
     gc.enable()
-    gc.set_threshold(2 * _NEW, _YOUNG, 50)
+    gc.set_threshold(_MOST, _YOUNG, 50)
 
 
 async def collect_when_quiet(clock: Clock, quiet: Callable[[], bool]) -> None:
     """Until cancelled."""
-    await clock.sleep(_STARTING)
-    gc.set_threshold(_MOST, _YOUNG, 50)
     while True:
         await clock.sleep(_EVERY)
         new, looks, _ = gc.get_count()
