@@ -12,7 +12,7 @@ from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.client.protocol import Object
 
 View = Mapping[str, Any]
-_OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+_OURS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 _NOT_READY = "ContainersNotReady"
 
 
@@ -222,6 +222,7 @@ def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Ob
         "Initialized": ("False" if waiting else "True", {}),
         "Ready": ("True" if ready and not gates else "False", closed),
         "ContainersReady": ("True" if ready else "False", unready),
+        "PodScheduled": ("True", {}),  # of whom nobody scheduled, too: it is there
     }
     made: list[Object] = []
     seen = {"observedGeneration": pod["metadata"]["generation"]} if "generation" in pod["metadata"] else {}
@@ -229,12 +230,11 @@ def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Ob
         status, words = wanted[kind]
         before = known.get(kind)
         same = before is not None and before["status"] == status
-        since = before["lastTransitionTime"] if before is not None and same else rfc3339(now)
+        since = before.get("lastTransitionTime", rfc3339(now)) if before is not None and same else rfc3339(now)
         made.append(
             {"type": kind, **seen, "status": status, "lastProbeTime": None, "lastTransitionTime": since, **words}
         )
-    placed = {"PodScheduled": seen}  # the scheduler's word, which a kubelet repeats
-    return [*made, *({**one, **placed.get(name, {})} for name, one in known.items() if name not in _OURS)]
+    return [*made, *(one for name, one in known.items() if name not in _OURS)]
 
 
 def _gates(pod: View, known: Mapping[str, View]) -> str:

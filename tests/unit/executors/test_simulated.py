@@ -78,6 +78,9 @@ async def test_a_pod_is_created_runs_and_ends() -> None:
         found = on.cluster.read(PODS, "p", "default")
         assert found["status"]["phase"] == "Running"
         assert is_ready(found)
+        placed = condition_of(found, "PodScheduled")
+        assert placed is not None, "a kubelet says so of every pod it has"
+        assert placed["status"] == "True"
         assert found["status"]["podIP"] == "10.128.0.2"
         assert found["status"]["hostIP"] == "10.0.0.2"
         await on.advance(5)
