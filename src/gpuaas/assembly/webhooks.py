@@ -109,6 +109,8 @@ class Surroundings:
         return self.find(LOCAL_QUEUES, namespace, keys.DEFAULT_QUEUE) is not None
 
     def ancestor(self, obj: Object, namespace: str, webhook: str) -> tuple[Resource, Object] | None:
+        if not obj["metadata"].get("ownerReferences"):
+            return None
         try:
             kinds = kinds_of(self.config.frameworks)
             return kinds.ancestor(obj, self.find, without_queue=self.held(namespace))

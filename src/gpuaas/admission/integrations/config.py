@@ -47,6 +47,5 @@ class JobsConfig:
 
     def holds_without_queue(self, labels: Mapping[str, str]) -> bool:
         """Whether a job in a namespace with these labels waits although it names no queue."""
-        if not self.selects(labels):
-            return False
-        return self.manage_without_queue or (self.manage_labelled and labels.get(MANAGED_NAMESPACE) == "true")
+        managed = self.manage_without_queue or (self.manage_labelled and labels.get(MANAGED_NAMESPACE) == "true")
+        return managed and self.selects(labels)
