@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from gpuaas.api.kinds import Object
+from gpuaas.base.repeats import digest
 
-_MOST: Final = 1024
+_MOST: Final = 256
 _LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept
 _encode = msgspec.json.Encoder().encode
 
@@ -40,12 +41,13 @@ class KnownOwners:
             return find()
         times = sorted({now, *(entry["time"] for entry in stored)})
         rank = {time: at for at, time in enumerate(times)}
-        key = _encode((change, [{**entry, "time": rank[entry["time"]]} for entry in stored], by, rank[now]))
+        said = _encode((change, [{**entry, "time": rank[entry["time"]]} for entry in stored], by, rank[now]))
+        key = digest(said)
         found = self._found.get(key)
         if found is not None:
             return [entry if entry["time"] == times[at] else {**entry, "time": times[at]} for entry, at in found]
         entries = find()
-        if entries and len(key) <= _LARGEST:
+        if entries and len(said) <= _LARGEST:
             if len(self._found) >= _MOST:
                 del self._found[next(iter(self._found))]
             self._found[key] = [(entry, rank[entry["time"]]) for entry in entries]

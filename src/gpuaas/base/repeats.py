@@ -38,12 +38,12 @@ class Repeats(Generic[Found]):
         return found
 
 
-def _digest(text: bytes) -> bytes:
+def digest(text: bytes) -> bytes:
     """Of pieces so short that the interpreter is not let go of for each: others would take it for milliseconds."""
-    digest = blake2b(digest_size=16)
+    made = blake2b(digest_size=16)
     for start in range(0, len(text), _PIECE):
-        digest.update(text[start : start + _PIECE])
-    return digest.digest()
+        made.update(text[start : start + _PIECE])
+    return made.digest()
 
 
 class FoundRight(Generic[Found]):
@@ -58,7 +58,7 @@ class FoundRight(Generic[Found]):
 
     def of(self, value: Any, find: Callable[[], list[Found]]) -> list[Found]:
         """What is wrong with it."""
-        key = _digest(_encode(value))
+        key = digest(_encode(value))
         if key in self._right:
             return []
         wrong = find()
