@@ -52,10 +52,12 @@ def apply(op: Operation, live: Object | None, config: Object) -> Object:
 
 def track(op: Operation, old: Object | None, obj: Object) -> Object:
     """The object (hub version) with managedFields brought up to date. Ownership is spoken of in the request's version."""
-    return ssa.with_managed_fields(obj, _owners(op, old, obj) if old is None else _owners_after(op, old, obj))
+    now = op.cluster.clock.now()
+    owners = _owners(op, old, obj, now) if old is None else _owners_after(op, old, obj, now)
+    return ssa.with_managed_fields(obj, owners)
 
 
-def _owners_after(op: Operation, old: Object, obj: Object) -> list[Object] | None:
+def _owners_after(op: Operation, old: Object, obj: Object, now: float) -> list[Object] | None:
     """Objects change alike, hundreds in a second: what follows from the places that change is remembered."""
     stored, sent = old["metadata"].get("managedFields") or [], obj["metadata"].get("managedFields")
     if (
@@ -63,16 +65,16 @@ def _owners_after(op: Operation, old: Object, obj: Object) -> list[Object] | Non
         or not (op.subresource or sent is None or sent == stored)
         or any(entry.get("apiVersion") != op.kind.api_version for entry in stored)
     ):
-        return _owners(op, old, obj)
+        return _owners(op, old, obj, now)
     try:
         change = ssa.changes(old, obj, op.version.schema, _reset_fields(op))
     except ssa.TypedError:
-        return _owners(op, old, obj)
-    by, now = (op.manager, op.subresource), rfc3339(op.cluster.clock.now())
-    return op.resource.owners.of(change, stored, by, now, lambda: _owners(op, old, obj))
+        return _owners(op, old, obj, now)
+    by = op.manager, op.subresource
+    return op.resource.owners.of(change, stored, by, rfc3339(now), lambda: _owners(op, old, obj, now))
 
 
-def _owners(op: Operation, old: Object | None, obj: Object) -> list[Object] | None:
+def _owners(op: Operation, old: Object | None, obj: Object, now: float) -> list[Object] | None:
     before = op.resource.from_hub(old, op.version) if old is not None else None
     after = op.resource.from_hub(obj, op.version)
     tracked = ssa.track_update(
@@ -81,7 +83,7 @@ def _owners(op: Operation, old: Object | None, obj: Object) -> list[Object] | No
         op.manager,
         op.version.schema,
         api_version=op.kind.api_version,
-        now=op.cluster.clock.now(),
+        now=now,
         subresource=op.subresource,
         reset_fields=_reset_fields(op),
         converter=op.converter(),

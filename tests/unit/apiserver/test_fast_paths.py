@@ -257,6 +257,20 @@ def test_objects_that_change_like_others_before_have_the_same_owners(api: Api, m
     assert remembered == [_labelled(api, f"labelled-the-long-way-{number}", *said) for number, said in enumerate(made)]
 
 
+def test_a_write_takes_one_time_however_long_it_takes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    _gauges(api)
+    assert api.send("POST", GAUGES, {"metadata": {"name": "slow", "labels": {"a": "b"}}}).status == 201
+    clock = type(api.clock)
+
+    def passing(self: Any) -> float:
+        self._now += 1.0
+        return float(self._now)
+
+    monkeypatch.setattr(clock, "now", passing)
+    answer = api.send("PATCH", f"{GAUGES}/slow/status", {"status": {"level": 1}}, MERGE, fieldManager="nobody-before")
+    assert answer.status == 200, answer.message
+
+
 def test_who_owns_what_is_found_out_once_for_all_that_change_alike(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     _gauges(api)
     _played(api, "first", (1,) * 7)
