@@ -73,7 +73,7 @@ class FakeCluster:
         self._compacted = 0
         self._watchers: list[_Watcher] = []
         self._published: list[tuple[Object, bytes]] = []
-        self._faults: list[tuple[str, str, ApiError]] = []
+        self._faults: list[tuple[str, str, Exception]] = []
         self._listeners: list[Callable[[], None]] = []
 
     # The test's hands
@@ -119,8 +119,8 @@ class FakeCluster:
             for event in told
         ]
 
-    def fail_next(self, verb: str, resource: Resource, error: ApiError) -> None:
-        """The next such request is answered with this error."""
+    def fail_next(self, verb: str, resource: Resource, error: Exception) -> None:
+        """The next such request is answered with this error, or breaks down with it."""
         self._faults.append((verb, resource.plural, error))
 
     def disconnect(self) -> None:

@@ -38,7 +38,7 @@ _AT_A_STRETCH = 0.02  # seconds of cycles before others get their turn
 _LONG_LOOK = 0.01  # seconds of deciding
 _HEADS = 64  # that are looked at without a pause, about
 _REPLACED_FOR = "Replaced to accommodate a workload"
-_TRY_AGAIN = 1.0  # seconds after a preemption that could not be written
+_TRY_AGAIN = 1.0  # seconds after a decision that could not be written
 
 
 class Scheduler:
@@ -235,6 +235,11 @@ class Scheduler:
             _log.warning("admission of %s: %s", admitted.key, error)
             self._take_back(admitted, self._find(admitted.key))
             return
+        except Exception:  # whatever it was: what is not written must not be held for ever
+            _log.exception("admission of %s", admitted.key)
+            await self._clock.sleep(_TRY_AGAIN)
+            self._take_back(admitted, self._find(admitted.key))
+            return
         self._mirror.wrote(admitted.key)
         self._tell_admitted(obj, admitted, life)
         if admitted.replaces:
@@ -287,8 +292,8 @@ class Scheduler:
         rule = victim.rule.value
         try:
             await self._write(obj, lambda life: evict(life, PREEMPTED, victim.message, at, rule=rule))
-        except ApiError as error:
-            _log.warning("preemption of %s: %s", victim.key, error)
+        except Exception as error:
+            _log.warning("preemption of %s: %s", victim.key, error, exc_info=not isinstance(error, ApiError))
             self._spawn(self._choose_again(victim.key))
             return False
         self._spawn(self._note(preemption_entry(victim, obj, by, now)))

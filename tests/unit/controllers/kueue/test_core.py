@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Internal
 from gpuaas.client.kueue import (
@@ -204,12 +206,28 @@ async def test_a_stopped_queue_admits_nothing_and_a_drained_one_evicts() -> None
         )
 
 
+FAULTS = pytest.mark.parametrize(
+    "fault", [Internal("the disk is full"), KeyError("a mistake of ours")], ids=["said", "not"]
+)
+
+
+@FAULTS
 @scenario
-async def test_a_preemption_that_could_not_be_written_is_tried_again() -> None:
+async def test_an_admission_that_could_not_be_written_is_tried_again(fault: Exception) -> None:
+    async with house(4) as world:
+        world.cluster.fail_next("patch", WORKLOADS, fault)
+        world.cluster.put(WORKLOADS, workload("unlucky", 4))
+        await world.advance(2)
+        assert is_admitted(world, "unlucky")
+
+
+@FAULTS
+@scenario
+async def test_a_preemption_that_could_not_be_written_is_tried_again(fault: Exception) -> None:
     async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
         world.cluster.put(WORKLOADS, workload("low", 4))
         await world.settle()
-        world.cluster.fail_next("patch", WORKLOADS, Internal("the disk is full"))
+        world.cluster.fail_next("patch", WORKLOADS, fault)
         world.cluster.put(WORKLOADS, workload("high", 4, priority=100))
         await world.advance(2)
         evicted = condition(world, "low", "Evicted")
