@@ -53,13 +53,16 @@ def _type(condition: Any) -> Any:
 
 def asks_no_words(openapi: Mapping[str, Any]) -> bool:
     """Whether a definition asks no more of what conditions say and since when, and no rule speaks of it. A rule may still
-    ask whether a whole condition, or all of them, are as they were: that is in the outline."""
+    ask whether a whole condition, or all of them, are as they were: that is in the outline. Whether two of them are the
+    same it need not ask: each has a type of its own."""
     status = (openapi.get("properties") or {}).get("status") or {}
     conditions = (status.get("properties") or {}).get("conditions") or {}
     fields = (conditions.get("items") or {}).get("properties") or {}
     says, since = _asked(fields.get(_SAYS)), _asked(fields.get(_SINCE))
     return (
-        says.pop("maxLength", _LONGEST) >= _LONGEST
+        conditions.get("x-kubernetes-list-type") == "map"
+        and conditions.get("x-kubernetes-list-map-keys") == ["type"]
+        and says.pop("maxLength", _LONGEST) >= _LONGEST
         and says == {"type": "string"}
         and since == {"type": "string", "format": "date-time"}
         and not any(_SAYS in rule or _SINCE in rule for rule in _rules(openapi))

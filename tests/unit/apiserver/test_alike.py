@@ -99,7 +99,8 @@ def test_a_rule_that_asks_for_the_same_conditions_is_asked_where_only_their_word
 
 def test_what_rules_speak_of_is_looked_at_each_time() -> None:
     asks = {"rule": "self.all(c, c.message != 'no')"}
-    conditions = {"type": "array", "items": CONDITION}
+    by_type = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    conditions = {"type": "array", "items": CONDITION, **by_type}
 
     def definition(**more: Any) -> Any:
         status = {"type": "object", "properties": {"conditions": {**conditions, **more}}}
@@ -110,3 +111,6 @@ def test_what_rules_speak_of_is_looked_at_each_time() -> None:
     picky = {**CONDITION, "properties": {**CONDITION["properties"], "message": {"type": "string", "pattern": "^a"}}}
     assert not alike.asks_no_words(definition(items=picky))
     assert not alike.asks_no_words({"type": "object"})
+    alone = {"x-kubernetes-list-type": "atomic", "x-kubernetes-list-map-keys": None}
+    assert not alike.asks_no_words(definition(**alone)), "rules may compare one with another"
+    assert not alike.asks_no_words(definition(**{"x-kubernetes-list-map-keys": ["message"]}))

@@ -93,21 +93,26 @@ def by_name(cases: list[Any]) -> Any:
     )
 
 
-@by_name(UNSET)
-@scenario
-async def test_a_container_is_not_created_without_its_environment(
-    made: Any, there: list[Any], words: str, missing: Any
-) -> None:
+async def _waits_and_goes_on(made: Any, there: list[Any], waits: Any, event: str, missing: Any) -> None:
     async with stage(keeper, kubelet) as on:
         for resource, obj in there:
             on.cluster.put(resource, obj)
         on.cluster.put(PODS, made)
         await on.advance(60)
-        assert waiting(on) == {"reason": "CreateContainerConfigError", "message": words}
-        assert on.cluster.events() == [f"Warning Failed pod/p Error: {words}"]
+        assert waiting(on) == waits
+        assert on.cluster.events() == [event]
         on.cluster.put(*missing)
         await on.settle()
         assert phase(on) == "Running"
+
+
+@by_name(UNSET)
+@scenario
+async def test_a_container_is_not_created_without_its_environment(
+    made: Any, there: list[Any], words: str, missing: Any
+) -> None:
+    waits = {"reason": "CreateContainerConfigError", "message": words}
+    await _waits_and_goes_on(made, there, waits, f"Warning Failed pod/p Error: {words}", missing)
 
 
 @by_name(UNMOUNTED)
@@ -115,16 +120,7 @@ async def test_a_container_is_not_created_without_its_environment(
 async def test_nothing_starts_before_its_volumes_are_mounted(
     made: Any, there: list[Any], words: str, missing: Any
 ) -> None:
-    async with stage(keeper, kubelet) as on:
-        for resource, obj in there:
-            on.cluster.put(resource, obj)
-        on.cluster.put(PODS, made)
-        await on.advance(60)
-        assert waiting(on) == CREATING
-        assert on.cluster.events() == [f"Warning FailedMount pod/p {_MOUNT}{words}"]
-        on.cluster.put(*missing)
-        await on.settle()
-        assert phase(on) == "Running"
+    await _waits_and_goes_on(made, there, CREATING, f"Warning FailedMount pod/p {_MOUNT}{words}", missing)
 
 
 @pytest.mark.parametrize(
