@@ -31,17 +31,46 @@ def outline(obj: Mapping[str, Any], old: Mapping[str, Any] | None) -> tuple[Any,
     return now, plain, before, plain_before, [known.get(_type(each)) == each for each in _conditions(obj)]
 
 
+def status_outline(obj: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The same of an object of which nothing but the status is new, with all that decides which places of it change:
+    of texts and times, which are as they were. Rules of our own kinds may look at annotations."""
+    now, plain = _outlined(obj.get("status"))
+    before, plain_before = _outlined(old.get("status"))
+    rest = {key: value for key, value in old.items() if key not in ("metadata", "status")}
+    known = {_type(each): each for each in _conditions(old)}
+    kept = [_kept(known.get(_type(each)), each) for each in _conditions(obj)]
+    return rest, now, plain, before, plain_before, kept, old["metadata"].get("annotations")
+
+
+def _kept(before: Any, condition: Any) -> int:
+    if before.__class__ is not dict or condition.__class__ is not dict:
+        return 0
+    says, since = before.get(_SAYS) == condition.get(_SAYS), before.get(_SINCE) == condition.get(_SINCE)
+    return says + 2 * since
+
+
 def _outline(obj: Mapping[str, Any]) -> tuple[Object, list[int]]:
-    found, conditions = content(obj), _conditions(obj)
-    plain = [at for at, each in enumerate(conditions) if _is_plain(each)]
+    found = content(obj)
+    status, plain = _outlined(found.get("status"))
     if plain:
-        rest = [{**each, _SINCE: 0, _SAYS: 0} if at in plain else each for at, each in enumerate(conditions)]
-        found["status"] = {**found["status"], "conditions": rest}
+        found["status"] = status
     return found, plain
 
 
+def _outlined(status: Any) -> tuple[Any, list[int]]:
+    conditions = _conditions_in(status)
+    plain = [at for at, each in enumerate(conditions) if _is_plain(each)]
+    if not plain:
+        return status, plain
+    rest = [{**each, _SINCE: 0, _SAYS: 0} if at in plain else each for at, each in enumerate(conditions)]
+    return {**status, "conditions": rest}, plain
+
+
 def _conditions(obj: Mapping[str, Any]) -> list[Any]:
-    status = obj.get("status")
+    return _conditions_in(obj.get("status"))
+
+
+def _conditions_in(status: Any) -> list[Any]:
     found = status.get("conditions") if isinstance(status, dict) else None
     return found if isinstance(found, list) else []
 

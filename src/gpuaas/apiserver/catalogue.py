@@ -14,6 +14,7 @@ import gpuaas
 from gpuaas.api.kinds import Kind, Object
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.known_owners import KnownOwners
+from gpuaas.apiserver.known_statuses import KnownStatuses
 from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.base.repeats import Repeats
@@ -55,6 +56,10 @@ class Version(Protocol):
     ) -> list[FieldError]:
         """What the schema itself forbids. `found`: what is wrong with its metadata, which may keep rules from being asked."""
 
+    @property
+    def statuses(self) -> KnownStatuses | None:
+        """Those that were written, where what conditions say decides nothing about them."""
+
     def empty_status(self) -> Object | None:
         """The status of a new object: a fresh tree, or None where there is none."""
 
@@ -64,6 +69,7 @@ class Version(Protocol):
 
 class BuiltinVersion:
     __slots__ = ("_empty_status", "_find", "_schema", "_specs", "kind")
+    statuses = None
 
     def __init__(self, kind: Kind, find: Callable[[str], Schema]) -> None:
         self.kind = kind

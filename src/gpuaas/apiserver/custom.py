@@ -18,6 +18,7 @@ from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.conversions import WebhookConversion
 from gpuaas.apiserver.discovery import version_priority
+from gpuaas.apiserver.known_statuses import KnownStatuses
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.base.repeats import FoundRight
 from gpuaas.machinery.jsonpath import parse_path
@@ -76,13 +77,17 @@ class CustomVersion:
         *,
         found: Sequence[FieldError] = (),
     ) -> list[FieldError]:
-        if found or self._speaks_of_metadata:
+        if found or self._speaks_of_metadata or (subresource == "status" and self.statuses is not None):
             return self._check(obj, old, subresource, found)
         if self._asks_no_words:
             said = alike.outline(obj, old)
         else:
             said = (alike.content(obj), None if old is None else alike.content(old))
         return self._checked.of((said, subresource), lambda: self._check(obj, old, subresource))
+
+    @cached_property
+    def statuses(self) -> KnownStatuses | None:
+        return None if self._speaks_of_metadata or not self._asks_no_words else KnownStatuses()
 
     @cached_property
     def _asks_no_words(self) -> bool:

@@ -182,6 +182,12 @@ class LocalClient:
     ) -> Object:
         op = self._op("update", resource, namespace, obj["metadata"]["name"], subresource)
         op.dry_run, op.manager = dry_run, field_manager or op.manager
+        if (
+            subresource == "status"
+            and op.version is op.resource.hub
+            and (op.resource.bundled or not op.resource.custom)
+        ):
+            return self._shown(op, await write.write_status(op, obj["metadata"], obj.get("status") or {}))
         return self._shown(op, await write.update(op, obj))
 
     async def patch(

@@ -1,5 +1,7 @@
 """Who owns which field: server-side apply and the tracking of every other write, wired to kinds and versions."""
 
+from typing import Any
+
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
@@ -50,14 +52,23 @@ def apply(op: Operation, live: Object | None, config: Object) -> Object:
     ).obj
 
 
-def track(op: Operation, old: Object | None, obj: Object) -> Object:
-    """The object (hub version) with managedFields brought up to date. Ownership is spoken of in the request's version."""
+def track(op: Operation, old: Object | None, obj: Object, change: Any = None) -> Object:
+    """The object (hub version) with managedFields brought up to date. Ownership is spoken of in the request's version.
+    `change`: what `changes` says of the two, where that is known already."""
     now = op.cluster.clock.now()
-    owners = _owners(op, old, obj, now) if old is None else _owners_after(op, old, obj, now)
+    owners = _owners(op, old, obj, now) if old is None else _owners_after(op, old, obj, now, change)
     return ssa.with_managed_fields(obj, owners)
 
 
-def _owners_after(op: Operation, old: Object, obj: Object, now: float) -> list[Object] | None:
+def changes(op: Operation, old: Object, obj: Object) -> ssa.Comparison | None:
+    """Which places this request changes; None where they cannot be told."""
+    try:
+        return ssa.changes(old, obj, op.version.schema, _reset_fields(op))
+    except ssa.TypedError:
+        return None
+
+
+def _owners_after(op: Operation, old: Object, obj: Object, now: float, change: Any) -> list[Object] | None:
     """Objects change alike, hundreds in a second: what follows from the places that change is remembered."""
     stored, sent = old["metadata"].get("managedFields") or [], obj["metadata"].get("managedFields")
     if (
@@ -66,9 +77,9 @@ def _owners_after(op: Operation, old: Object, obj: Object, now: float) -> list[O
         or any(entry.get("apiVersion") != op.kind.api_version for entry in stored)
     ):
         return _owners(op, old, obj, now)
-    try:
-        change = ssa.changes(old, obj, op.version.schema, _reset_fields(op))
-    except ssa.TypedError:
+    if change is None:
+        change = changes(op, old, obj)
+    if change is None:
         return _owners(op, old, obj, now)
     by = op.manager, op.subresource
     return op.resource.owners.of(change, stored, by, rfc3339(now), lambda: _owners(op, old, obj, now))

@@ -128,6 +128,31 @@ def patch(op: Operation, form: str, body: Any) -> Awaitable[Outcome]:
         return replace(op, op.resource.to_hub(obj, op.version), entry)
 
 
+@asks_webhooks
+@told_when_visible
+def write_status(op: Operation, seen: Object, status: Object) -> Awaitable[Outcome]:
+    """The whole status, as a part of the server makes it of the object of which it has `seen` these metadata. What it
+    left alone is not read again, nor is a status that is like one that was read before."""
+    entry = op.latest()
+    old = entry.obj
+    check_preconditions(op, seen, old["metadata"])
+    statuses = op.version.statuses
+    if statuses is None:
+        return replace(op, {**entry.copy(), "status": _read_status(op, status)}, entry)
+    obj = {**old, "metadata": {**old["metadata"]}, "status": status}
+    alike = statuses.key(obj, old)
+    if statuses.change(alike) is None:
+        alike, obj["status"] = b"", _read_status(op, status)
+    return replace(op, obj, entry, alike=alike)
+
+
+def _read_status(op: Operation, status: Object) -> Object:
+    kind = op.kind
+    read, _ = op.version.read({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": {}, "status": status})
+    found: Object = read["status"]
+    return found
+
+
 @contextmanager
 def _rules_of(op: Operation, obj: Object) -> Iterator[None]:
     """Rules and conversions of custom kinds trust the types their schema promises, and run before it is asked.
@@ -143,19 +168,24 @@ def _rules_of(op: Operation, obj: Object) -> Iterator[None]:
         raise Invalid(op.resource.group, op.kind.kind, op.name, errors) from None
 
 
-def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) -> Awaitable[Outcome]:
-    """Puts `obj` (a fresh tree in the hub version) in the place of `entry`, as the subresource asked for allows."""
+def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False, alike: bytes = b"") -> Awaitable[Outcome]:
+    """Puts `obj` (a fresh tree in the hub version) in the place of `entry`, as the subresource asked for allows. `alike`:
+    the key of a known status, where it has been looked up."""
     old = entry.obj
     check_preconditions(op, obj["metadata"], old["metadata"])
     behaviour = op.hub.behaviour
     behaviour.default(obj)
     _refuse_bulk(op, obj)
+    statuses = op.version.statuses if op.subresource == "status" and op.version is op.resource.hub else None
+    alike = alike or (statuses.key(obj, old) if statuses is not None else b"")
+    known = statuses.change(alike) if statuses is not None else None
+    change = known if statuses is None or known is not None else ownership.changes(op, old, obj)
     if not owned:
-        obj = ownership.track(op, old, obj)
+        obj = ownership.track(op, old, obj, change)
     keep_metadata(obj["metadata"], old["metadata"])
     if op.subresource == "status":
         obj = _only_status(op, obj, old)
-        rules = behaviour.validate_status_update(obj, old)
+        rules = behaviour.validate_status_update(obj, old) if known is None else []
     elif op.subresource in PARTS:
         merge, check = PARTS[op.subresource]
         obj = merge(obj, old, op.cluster.clock.now())
@@ -168,8 +198,10 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False) ->
         rules = behaviour.check_update(obj, old)
     judge = op.resource.judge(op.version)
     found = metadata_update_errors(op, obj, old)
-    errors = found + judge.check(obj, old, op.subresource, found=found)
+    errors = found + judge.check(obj, old, op.subresource, found=found) if found or known is None else []
     _refuse(op, obj, errors, rules)
+    if statuses is not None and known is None and change is not None:
+        statuses.remember(alike, change)
     if not op.subresource:
         op.warnings.extend((*metadata_warnings(op, obj, old), *behaviour.warnings(obj, old)))
     obj = ssa.without_new_times(op.resource.kept(obj, op.version), old)

@@ -267,17 +267,10 @@ def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
 
 async def write_status(client: Client, resource: Resource, obj: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Make the object's status be `status`, unless somebody wrote it since (Conflict); False if it is already so."""
-    patch = merge_diff(obj.get("status") or {}, status)
-    if not patch:
+    if (obj.get("status") or {}) == status:
         return False
-    metadata = obj["metadata"]
-    await client.patch(
-        resource,
-        metadata["name"],
-        {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": patch},
-        metadata.get("namespace", ""),
-        subresource="status",
-    )
+    namespace = obj["metadata"].get("namespace", "")
+    await client.update(resource, {**obj, "status": status}, namespace, subresource="status")
     return True
 
 

@@ -73,7 +73,7 @@ class FakeCluster:
         self._compacted = 0
         self._watchers: list[_Watcher] = []
         self._published: list[tuple[Object, bytes]] = []
-        self._faults: list[tuple[str, str, Exception]] = []
+        self.faults: list[tuple[str, str, Exception]] = []  # that nobody has met yet
         self._listeners: list[Callable[[], None]] = []
 
     # The test's hands
@@ -121,7 +121,7 @@ class FakeCluster:
 
     def fail_next(self, verb: str, resource: Resource, error: Exception) -> None:
         """The next such request is answered with this error, or breaks down with it."""
-        self._faults.append((verb, resource.plural, error))
+        self.faults.append((verb, resource.plural, error))
 
     def disconnect(self) -> None:
         """End every open watch, as a restarting server does."""
@@ -376,9 +376,9 @@ class FakeCluster:
         await asyncio.sleep(0)  # as on a network, others may come in between
         if (resource.group, resource.plural) not in self._resources:
             raise NotFound(resource.group, resource.plural, "")
-        for index, (at, plural, error) in enumerate(self._faults):
+        for index, (at, plural, error) in enumerate(self.faults):
             if at == verb and plural == resource.plural:
-                del self._faults[index]
+                del self.faults[index]
                 raise error
 
     def _bucket(self, resource: Resource) -> dict[tuple[str, str], Object]:

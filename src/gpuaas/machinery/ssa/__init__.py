@@ -8,6 +8,7 @@ their inputs, and inputs are never changed.
 
 from gpuaas.machinery.ssa.apply import Applied, ApplyFailed, apply
 from gpuaas.machinery.ssa.atoms import TypedError
+from gpuaas.machinery.ssa.compare import Comparison
 from gpuaas.machinery.ssa.fieldset import FieldSet, from_paths
 from gpuaas.machinery.ssa.scale import replicas_path, to_parent, to_scale
 from gpuaas.machinery.ssa.update import changes, track_update, with_managed_fields, without_new_times
@@ -16,6 +17,7 @@ from gpuaas.machinery.ssa.validation import managed_fields_problems, manager_pro
 __all__ = [
     "Applied",
     "ApplyFailed",
+    "Comparison",
     "FieldSet",
     "TypedError",
     "apply",

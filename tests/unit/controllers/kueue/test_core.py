@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuaas.admission.life import holds
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Internal
 from gpuaas.client.kueue import (
@@ -215,9 +216,10 @@ FAULTS = pytest.mark.parametrize(
 @scenario
 async def test_an_admission_that_could_not_be_written_is_tried_again(fault: Exception) -> None:
     async with house(4) as world:
-        world.cluster.fail_next("patch", WORKLOADS, fault)
+        world.cluster.fail_next("update", WORKLOADS, fault)
         world.cluster.put(WORKLOADS, workload("unlucky", 4))
         await world.advance(2)
+        assert not world.cluster.faults
         assert is_admitted(world, "unlucky")
 
 
@@ -227,9 +229,10 @@ async def test_a_preemption_that_could_not_be_written_is_tried_again(fault: Exce
     async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
         world.cluster.put(WORKLOADS, workload("low", 4))
         await world.settle()
-        world.cluster.fail_next("patch", WORKLOADS, fault)
+        world.cluster.fail_next("update", WORKLOADS, fault)
         world.cluster.put(WORKLOADS, workload("high", 4, priority=100))
         await world.advance(2)
+        assert not world.cluster.faults
         evicted = condition(world, "low", "Evicted")
         assert evicted is not None
         assert evicted[:2] == ("True", "Preempted")
@@ -238,14 +241,14 @@ async def test_a_preemption_that_could_not_be_written_is_tried_again(fault: Exce
 @scenario
 async def test_a_victim_whose_admission_is_still_being_written_is_evicted_after_it() -> None:
     async with house(4, preemption={"withinClusterQueue": "LowerPriority"}) as world:
-        patch, admission_may_go = world.cluster.patch, asyncio.Event()
+        update, admission_may_go = world.cluster.update, asyncio.Event()
 
-        async def slow(resource: Resource, name: str, body: Any, *rest: Any, **options: Any) -> Object:
-            if name == "low" and "admission" in body.get("status", {}):
+        async def slow(resource: Resource, obj: Object, *rest: Any, **options: Any) -> Object:
+            if obj["metadata"]["name"] == "low" and "admission" in obj.get("status", {}):
                 await admission_may_go.wait()
-            return await patch(resource, name, body, *rest, **options)
+            return await update(resource, obj, *rest, **options)
 
-        world.cluster.patch = slow  # type: ignore[method-assign]
+        world.cluster.update = slow  # type: ignore[method-assign]
         world.cluster.put(WORKLOADS, workload("low", 4))
         await world.settle()
         world.cluster.put(WORKLOADS, workload("high", 4, priority=100))
@@ -269,16 +272,16 @@ async def test_room_of_a_victim_is_given_to_others_only_when_the_victim_has_been
         await world.settle()
         world.cluster.put(WORKLOADS, workload("borrower", 7, queue="other"))
         await world.settle()
-        written: list[tuple[str, bool]] = []
-        patch = world.cluster.patch
+        written: list[tuple[str, bool, bool]] = []
+        update = world.cluster.update
 
-        async def noted(resource: Resource, name: str, body: Any, *rest: Any, **options: Any) -> Object:
-            made = await patch(resource, name, body, *rest, **options)
+        async def noted(resource: Resource, obj: Object, *rest: Any, **options: Any) -> Object:
+            made = await update(resource, obj, *rest, **options)
             if resource is WORKLOADS:
-                written.append((name, "admission" in body.get("status", {})))
+                written.append((obj["metadata"]["name"], "admission" in obj["status"], holds(obj, "Evicted")))
             return made
 
-        world.cluster.patch = noted  # type: ignore[method-assign]
+        world.cluster.update = noted  # type: ignore[method-assign]
         world.cluster.put(WORKLOADS, workload("owner", 3, priority=9))
         world.cluster.put(WORKLOADS, workload("one", 2, queue="third"))
         world.cluster.put(WORKLOADS, workload("two", 2, queue="fourth"))
@@ -286,8 +289,9 @@ async def test_room_of_a_victim_is_given_to_others_only_when_the_victim_has_been
         evicted = condition(world, "borrower", "Evicted")
         assert evicted is not None
         assert evicted[0] == "True"
-        assert {("one", True), ("two", True)} <= set(written), "both got room the borrower has not left yet"
-        assert written.index(("borrower", False)) < min(written.index(("one", True)), written.index(("two", True)))
+        given = {("one", True, False), ("two", True, False)}
+        assert given <= set(written), "both got room the borrower has not left yet"
+        assert written.index(("borrower", True, True)) < min(map(written.index, given))
 
 
 @scenario
