@@ -22,7 +22,6 @@ from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import ORPHANS, PodControl, is_ready, orphan_index, phase_of, pod_from_template, selector_of
 from gpuaas.runtime.values import without_zeros
-from gpuaas.runtime.writes import merge_diff
 
 BATCH = 0.1  # seconds: pods of one job end together, and one pass counts them all
 MOST_UNCOUNTED = 500
@@ -328,17 +327,11 @@ class _Pass:
 
     async def _write(self) -> bool:
         always = ("ready", "terminating", "uncountedTerminatedPods", "failedIndexes")
-        patch = merge_diff(self._job.get("status") or {}, without_zeros(self._status, *always))
-        if not patch:
+        status = without_zeros(self._status, *always)
+        if (self._job.get("status") or {}) == status:
             return False
-        metadata = self._job["metadata"]
-        self._job = await self._controller.client.patch(
-            JOBS,
-            metadata["name"],
-            {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": patch},
-            metadata["namespace"],
-            subresource="status",
-        )
+        whole, namespace = {**self._job, "status": status}, self._job["metadata"]["namespace"]
+        self._job = await self._controller.client.update(JOBS, whole, namespace, subresource="status")
         return True
 
     def _event(self, type: str, reason: str, message: str) -> None:
