@@ -15,6 +15,7 @@ import yaml
 
 from gpuaas.apiserver.security.tokens import UserRecord, Users
 from gpuaas.assembly.home import Home
+from gpuaas.assembly.trust import ADMIN
 from gpuaas.base.clock import SystemClock, rfc3339
 from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.base.ids import SystemIds
@@ -91,6 +92,10 @@ async def listed(home: Home, clusters: Sequence[str]) -> list[dict[str, str]]:
 
 
 async def remove(home: Home, name: str, clusters: Sequence[str]) -> bool:
+    if name == ADMIN:
+        raise ValueError(
+            f"{ADMIN} is who owns {home.path}: without it nobody could add anybody; gpuaas down stops it all"
+        )
     existed = _users(home).remove(name)
     for cluster in clusters:
         async with from_kubeconfig(home.kubeconfig, cluster) as client:

@@ -16,10 +16,14 @@ def backup(file: Path) -> None:
 
     if not file.absolute().parent.is_dir():
         raise click.ClickException(f"{file} cannot be written: there is no folder {file.absolute().parent}")
+    if file.exists() and not file.is_file():  # what stands there is replaced, and a device must not be
+        raise click.ClickException(f"{file} cannot be written: it is no file; name a new one, or one to replace")
     try:
         clusters = write_backup(Home.default(), file)
-    except (StoreError, OSError) as error:
+    except StoreError as error:
         raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{file} cannot be written: {error.strerror or error}") from None
     size = file.stat().st_size
     click.echo(f"wrote {file} ({size / 1e6:.1f} MB): {_clusters(clusters)}")
 

@@ -4,7 +4,6 @@ The cluster is the one `--kubeconfig`, `$KUBECONFIG` or the embedded home names,
 kind it is. Tables are plain text that fits a terminal; colour only where a terminal is.
 """
 
-import asyncio
 import json
 import os
 import shutil
@@ -23,7 +22,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = Callable[..., Any]
 _NARROWEST = 6  # a column never gets narrower
-_INTERRUPTED = 130  # what shells say of Ctrl-C
+
+
+class WrongOption(click.ClickException):
+    """As wrong as what click itself finds wrong, with its exit code; but how the command is written is not the question."""
+
+    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Target:
 
     def work(self, job: "Callable[[HttpClient, str], Awaitable[T]]") -> T:
         """Runs `job(client, namespace)`; what goes wrong becomes one line for a person."""
+        import asyncio
+
         from gpuaas.base.errors import ApiError
         from gpuaas.client.http import HttpClient
         from gpuaas.client.kubeconfig import KubeconfigError
@@ -55,8 +61,6 @@ class Target:
             raise click.ClickException(
                 f"the cluster does not answer: {words} (does it run? gpuaas status; start one: gpuaas up -d)"
             ) from None
-        except KeyboardInterrupt:
-            raise SystemExit(_INTERRUPTED) from None
 
     def _hint(self, error: Exception) -> str:
         from gpuaas.client.kubeconfig import KubeconfigError
@@ -106,11 +110,20 @@ def on_a_cluster(*outputs: str) -> Callable[[Command], Command]:
         @click.option("-o", "--output", type=click.Choice(["text", *outputs]), default="text", help="How to print.")
         @wraps(command)
         def run(kubeconfig: Path | None, context: str, namespace: str, output: str, **rest: Any) -> Any:
+            _check_namespace(namespace)
             return command(Target(kubeconfig, context, namespace, output), **rest)
 
         return run
 
     return decorate
+
+
+def _check_namespace(name: str) -> None:
+    """It becomes a part of addresses: one that is no name would ask for something else."""
+    from gpuaas.base.names import is_dns1123_label
+
+    if name and is_dns1123_label(name):
+        raise WrongOption(f'--namespace "{one_line(name)}": lower case letters, digits and "-", such as team-a')
 
 
 def one_line(message: str) -> str:

@@ -9,6 +9,7 @@ import click
 import gpuaas
 from gpuaas.assembly.home import Unusable
 
+_INTERRUPTED = 130  # what shells say of Ctrl-C
 # name -> (module, attribute, one line for the overview)
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "up": ("gpuaas.cli.up", "up", "Start the control plane."),
@@ -40,6 +41,12 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
 class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = _COMMANDS.get(cmd_name)

@@ -37,8 +37,9 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
             meta = obj["metadata"]
             where = meta.get("namespace") or namespace if resource.namespaced else ""
             if not meta.get("name"):
+                has = "only a generateName" if meta.get("generateName") else "no name"
                 raise click.ClickException(
-                    f"{obj['kind']} has only a generateName: apply needs a name (kubectl create does not)"
+                    f"{obj['kind']} has {has}: apply needs metadata.name (kubectl create makes one from generateName)"
                 )
             applied = await client.patch(
                 resource,
@@ -81,7 +82,9 @@ _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 @click.option("-l", "--selector", default="")
 @on_a_cluster("json", "yaml", "wide")
 def get(target: Target, what: str, name: str, all_namespaces: bool, selector: str) -> None:
-    """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml."""
+    """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml, gpuaas get job/train."""
+    what, names = named_so(what, (name,) if name else ())
+    name = names[0] if names else ""
 
     async def ask(client: "HttpClient", namespace: str) -> Any:
         resource = await find_resource(client, what)
@@ -110,9 +113,12 @@ def get(target: Target, what: str, name: str, all_namespaces: bool, selector: st
 @click.option("--all", "everything", is_flag=True, help="All of that kind in the namespace.")
 @on_a_cluster("json")
 def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) -> None:
-    """Delete objects: gpuaas delete job train."""
+    """Delete objects: gpuaas delete job train, gpuaas delete job/train."""
+    what, names = named_so(what, names)
     if not names and not everything:
         raise click.UsageError("name what to delete, or say --all")
+    if names and everything:
+        raise click.UsageError(f"--all, or {', '.join(names)}: not both")
 
     async def act(client: "HttpClient", namespace: str) -> list[str]:
         from gpuaas.client.protocol import Propagation
@@ -129,6 +135,18 @@ def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) 
     deleted = target.work(act)
     if target.output == "json":
         print_json({"deleted": deleted})
+    elif not deleted:
+        click.echo("nothing found")
+
+
+def named_so(what: str, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Kind and names, also where they are written as `gpuaas ps` shows them: job/train job/next."""
+    kinds = [each.partition("/") for each in (what, *names) if "/" in each]
+    if not kinds:
+        return what, names
+    if len(kinds) <= len(names) or any(kind != kinds[0][0] or not kind or not name for kind, _, name in kinds):
+        raise click.UsageError(f"{' '.join((what, *names))}: a kind and names, or KIND/NAME for each, of one kind")
+    return kinds[0][0], tuple(name for _, _, name in kinds)
 
 
 def read_manifests(name: str) -> "Iterator[Object]":

@@ -122,7 +122,15 @@ async def _pods(client: "HttpClient") -> "list[Object] | None":
         return None
 
 
-_KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])
+class _Kinds(click.Choice[str]):
+    """Short names go too, as everywhere else."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(_SHORT.get(value, value), param, ctx)
+
+
+_SHORT = {"cq": "clusterqueue", "lq": "localqueue", "wl": "workload", "kwl": "workload"}
+_KINDS = _Kinds(["clusterqueue", "localqueue", "workload"])
 
 
 @click.command()
@@ -131,10 +139,10 @@ _KINDS = click.Choice(["clusterqueue", "localqueue", "workload"])
 @click.option("--keep-already-running", is_flag=True, help="Only admit nothing new; what runs goes on.")
 @on_a_cluster("json")
 def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> None:
-    """Stop a queue (evicting what runs, unless kept) or a workload."""
+    """Stop a queue (evicting what runs, unless kept) or a workload, named by itself or by its job."""
     policy = "Hold" if keep_already_running else "HoldAndDrain"
-    target.work(lambda client, namespace: _set(client, namespace, kind, name, {"stopPolicy": policy}, active=False))
-    _told(target, kind, name, "stopped")
+    spec = {"active": False} if kind == "workload" else {"stopPolicy": policy}
+    _told(target, kind, target.work(lambda client, namespace: _set(client, namespace, kind, name, spec)), "stopped")
 
 
 @click.command()
@@ -143,8 +151,8 @@ def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> No
 @on_a_cluster("json")
 def resume(target: Target, kind: str, name: str) -> None:
     """Let a stopped queue or workload go on."""
-    target.work(lambda client, namespace: _set(client, namespace, kind, name, {"stopPolicy": "None"}, active=True))
-    _told(target, kind, name, "resumed")
+    spec = {"active": True} if kind == "workload" else {"stopPolicy": "None"}
+    _told(target, kind, target.work(lambda client, namespace: _set(client, namespace, kind, name, spec)), "resumed")
 
 
 def _told(target: Target, kind: str, name: str, what: str) -> None:
@@ -154,13 +162,16 @@ def _told(target: Target, kind: str, name: str, what: str) -> None:
         click.echo(f"{kind}/{name} is {what}")
 
 
-async def _set(client: "HttpClient", namespace: str, kind: str, name: str, queue: "Object", *, active: bool) -> None:
+async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec: "Object") -> str:
+    """The name of what was changed."""
     from gpuaas.base.errors import NotFound
+    from gpuaas.cli.look import find_workload
     from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 
     resource = {"clusterqueue": CLUSTER_QUEUES, "localqueue": LOCAL_QUEUES, "workload": WORKLOADS}[kind]
-    spec = {"active": active} if kind == "workload" else queue
     where = namespace if resource.namespaced else ""
+    if kind == "workload":
+        name = str((await find_workload(client, namespace, name))["metadata"]["name"])
     try:
         await client.patch(resource, name, {"spec": spec}, where)
     except NotFound:
@@ -169,3 +180,4 @@ async def _set(client: "HttpClient", namespace: str, kind: str, name: str, queue
         raise click.ClickException(
             f"there is no {kind} {name}{there}; there are: {', '.join(names[:20]) or 'none'}"
         ) from None
+    return name

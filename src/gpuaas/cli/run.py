@@ -1,12 +1,13 @@
 """`gpuaas run` and `gpuaas notebook`: a GPU now, and no YAML."""
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, print_json
+from gpuaas.cli.context import Target, WrongOption, on_a_cluster, print_json
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -42,10 +43,7 @@ _LARGEST_ARRAY = 100_000
 @on_a_cluster("json", "yaml")
 def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
-    if not command[0].strip():
-        raise click.ClickException(
-            f'the command is "{command[0]}": a program was expected, such as: -- python train.py'
-        )
+    _check_program(command[0])
     _check_amounts(wanted)
     made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted, here=target.is_here()))
     meta = made["metadata"]
@@ -93,20 +91,32 @@ async def _submit(
     return await client.create(JOBS, {**job, "metadata": {**job["metadata"], "namespace": namespace}}, namespace)
 
 
+def _check_program(first: str) -> None:
+    """Options of the command are the command's; what comes before it would have been ours."""
+    if first.startswith("-"):
+        known = {name for each in run.params for name in each.opts if name.startswith("--")}
+        near = get_close_matches(first.partition("=")[0], sorted(known), n=1)
+        raise click.NoSuchOption(first, possibilities=near)
+    if not first.strip():
+        raise WrongOption(f'the command is "{first}": a program was expected, such as: -- python train.py')
+
+
 def _folder(asked: str, *, here: bool) -> str:
     """Where a process starts: where the person is, as long as that is the machine that runs it."""
     if not here:
         return asked
     folder = Path(asked).expanduser() if asked else Path.cwd()
     if not folder.is_dir():
-        raise click.ClickException(f"--workdir {asked}: there is no such folder")
+        raise WrongOption(f"--workdir {asked}: there is no such folder")
     return str(folder.absolute())
 
 
 def parse_gpus(asked: str) -> tuple[str, int]:
     product, _, number = asked.rpartition(":")
-    if not number.isdecimal() or (":" in asked and not product):
-        raise click.ClickException(f'--gpus "{asked}": a number, or PRODUCT:NUMBER such as H200:2')
+    if not re.fullmatch("[0-9]+", number) or (":" in asked and not product):
+        raise WrongOption(f'--gpus "{asked}": a number, or PRODUCT:NUMBER such as H200:2')
+    if product and not int(number):
+        raise WrongOption(f'--gpus "{asked}": at least one of a product; without GPUs, leave --gpus out')
     return product, int(number)
 
 
@@ -119,7 +129,7 @@ def _check_amounts(wanted: dict[str, Any]) -> None:
             if parse_quantity(wanted[option]).nano < 0:
                 raise ValueError
         except ValueError:
-            raise click.ClickException(f'--{option} "{wanted[option]}": an amount such as {example}') from None
+            raise WrongOption(f'--{option} "{wanted[option]}": an amount such as {example}') from None
 
 
 def _product(asked: str, known: set[str]) -> str:
@@ -181,12 +191,12 @@ def job_for(
 
 
 def _count(array: str) -> int:
-    found = re.fullmatch(r"(\d+)-(\d+)", array)
+    found = re.fullmatch(r"([0-9]+)-([0-9]+)", array)
     if not found or int(found[2]) < int(found[1]):
-        raise click.ClickException(f'--array "{array}": first-last, such as 1-100')
+        raise WrongOption(f'--array "{array}": first-last, such as 1-100')
     count = int(found[2]) - int(found[1]) + 1
     if count > _LARGEST_ARRAY:
-        raise click.ClickException(f'--array "{array}": {count} are too many; Kubernetes takes {_LARGEST_ARRAY}')
+        raise WrongOption(f'--array "{array}": {count} are too many; Kubernetes takes {_LARGEST_ARRAY}')
     return count
 
 

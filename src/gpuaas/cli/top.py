@@ -46,7 +46,7 @@ def _live(target: Target, seen: dict[str, Any], every: float) -> None:
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
                 tick.wait(every)  # nobody sets it: it only waits
                 seen = target.work(_look)
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         return
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from gpuaas.assembly.home import Home, Running
+from gpuaas.cli.context import WrongOption
 
 if TYPE_CHECKING:
     from gpuaas.admission.configuration_file import Reading
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 
 _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
-
-
-class WrongFile(click.ClickException):
-    """An option names a file that is none, or no good: as wrong as a wrong option, but how to write it is not the question."""
-
-    exit_code = 2
 
 
 @click.command()
@@ -63,6 +58,8 @@ def up(
     """Start the control plane, in the foreground unless detached."""
     for name in clusters:
         _check_cluster_name(name)
+    for name in names:
+        _check_other_name(name)
     home = Home.default()
     running = home.running()
     if running is not None:
@@ -103,7 +100,7 @@ def _chosen_fleet(home: Home, fleet: str | None) -> tuple[str, ...]:
             text = fleet_text(fleet)
             read_fleet(text)
         except FleetError as error:
-            raise WrongFile(f"--fleet {fleet}: {error}") from None
+            raise WrongOption(f"--fleet {fleet}: {error}") from None
         home.make()
         home.keep(home.fleet.name, text)
     kept = _kept_fleet(home)
@@ -122,9 +119,9 @@ def _choose_kueue_config(home: Home, chosen: str | None) -> None:
         text = Path(chosen).read_text()
         read_configuration(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise WrongFile(f"--kueue-config {chosen} cannot be read: {error}") from None
+        raise WrongOption(f"--kueue-config {chosen} cannot be read: {error}") from None
     except ConfigurationError as error:
-        raise WrongFile(f"--kueue-config {chosen}: {error}") from None
+        raise WrongOption(f"--kueue-config {chosen}: {error}") from None
     home.make()
     home.keep(home.kueue.name, text)
 
@@ -252,7 +249,11 @@ def _detach(home: Home, started: Started) -> None:
             start_new_session=True,
             env={**os.environ, "GPUAAS_HOME": str(home.path), "GPUAAS_DETACHED": "1"},
         )
-    running = wait_ready(home, process)
+    try:
+        running = wait_ready(home, process)
+    except KeyboardInterrupt:
+        process.terminate()  # who changes their mind does not want it in the background
+        raise
     if running is None:
         said = home.log.read_bytes()[start:].decode(errors="replace").strip()
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
@@ -347,7 +348,7 @@ def _alive(pid: int) -> bool:
 
 
 @click.command()
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def status(output: str) -> None:
     """Say whether the control plane runs, where, and with what."""
     home = Home.default()
@@ -382,3 +383,12 @@ def _check_cluster_name(name: str) -> None:
     complaints = is_dns1123_label(name)
     if complaints:
         raise click.BadParameter(f'"{name}": {"; ".join(complaints)}', param_hint="--cluster")
+
+
+def _check_other_name(name: str) -> None:
+    from gpuaas.apiserver.security.certs import check_name
+
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise WrongOption(f"--san: {error}") from None

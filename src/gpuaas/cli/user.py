@@ -7,14 +7,18 @@ that both go together.
 import asyncio
 import json
 import re
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from gpuaas.assembly.home import Home, Running
+from gpuaas.cli.context import WrongOption, print_table
 
+T = TypeVar("T")
 USER_LABEL = "gpuaas.dev/user"
+_LONGEST = 36_500 * 86_400  # seconds; later there are no dates to show
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -50,22 +54,18 @@ def add(
 ) -> None:
     """Make a user: prints the token, once, and a kubeconfig."""
     from gpuaas.assembly import people
-    from gpuaas.base.errors import ApiError
     from gpuaas.client.kubeconfig import KubeconfigError
 
+    seconds = _seconds(expires)
     home, running = _running()
     if out is not None and not out.absolute().parent.is_dir():
-        raise click.ClickException(f"--out {out}: there is no folder {out.absolute().parent}")
+        raise WrongOption(f"--out {out}: there is no folder {out.absolute().parent}")
     cluster = cluster or running.clusters[0]
     if cluster not in running.clusters:
         raise click.ClickException(f'there is no cluster "{cluster}"; there are: {", ".join(running.clusters)}')
-    try:
-        seconds = _seconds(expires)
-        roles = (role, people.PROCESS_ROLE) if processes else (role,)
-        url = server or running.url
-        made = asyncio.run(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
-    except (ValueError, ApiError) as error:
-        raise click.ClickException(str(error)) from None
+    roles = (role, people.PROCESS_ROLE) if processes else (role,)
+    url = server or running.url
+    made = _done(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
     where = f"namespace {namespace}" if namespace else "all namespaces"
     may = f"{role} and processes on this machine" if processes else role
     click.echo(f"user {name}: {may} in {where} of cluster {cluster}", err=True)
@@ -82,19 +82,18 @@ def add(
 
 
 @user.command(name="list")
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 def list_(output: str) -> None:
     """Who has access, to what, and until when."""
     from gpuaas.assembly import people
 
     home, running = _running()
-    rows = asyncio.run(people.listed(home, running.clusters))
+    rows = _done(people.listed(home, running.clusters))
     if output == "json":
         click.echo(json.dumps(rows))
         return
-    _table(
-        ("NAME", "ROLE", "WHERE", "EXPIRES"), [(row["name"], row["role"], row["where"], row["expires"]) for row in rows]
-    )
+    columns = ("name", "role", "where", "expires")
+    print_table([each.upper() for each in columns], [[row[each] for each in columns] for row in rows])
 
 
 @user.command()
@@ -104,7 +103,7 @@ def rm(name: str) -> None:
     from gpuaas.assembly import people
 
     home, running = _running()
-    if not asyncio.run(people.remove(home, name, running.clusters)):
+    if not _done(people.remove(home, name, running.clusters)):
         raise click.ClickException(f'there is no user "{name}"')
     click.echo(f"user {name} is gone")
 
@@ -117,17 +116,24 @@ def _running() -> tuple[Home, Running]:
     return home, running
 
 
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    """What goes wrong becomes one line for a person."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.kubeconfig import KubeconfigError
+
+    try:
+        return asyncio.run(work)
+    except (ValueError, ApiError, KubeconfigError) as error:
+        raise click.ClickException(str(error)) from None
+
+
 def _seconds(text: str) -> float | None:
     if not text:
         return None
-    found = re.fullmatch(r"(\d+)([smhdw])", text)
+    found = re.fullmatch(r"([0-9]+)([smhdw])", text)
     if not found or not int(found[1]):
-        raise ValueError(f'"{text}" is no length of time; 12h, 30d and 8w are')
-    return int(found[1]) * _UNITS[found[2]]
-
-
-def _table(headers: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
-    texts = [headers, *(tuple(str(cell) for cell in row) for row in rows)]
-    widths = [max(len(row[index]) for row in texts) for index in range(len(headers))]
-    for row in texts:
-        click.echo("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        raise WrongOption(f'--expires "{text}" is no length of time; 12h, 30d and 8w are')
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if seconds > _LONGEST:
+        raise WrongOption(f'--expires "{text}" is too long: 36500d at most; for ever without it')
+    return seconds

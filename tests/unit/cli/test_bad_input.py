@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.conformance.service import eventually
 
 from gpuaas.cli.main import cli
 
@@ -34,13 +35,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 IN = ("-n", "team-a")
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {
-    "gpus": (("run", "--gpus", "x", "--", "e"), '--gpus "x": a number, or PRODUCT:NUMBER such as H200:2'),
     "a product": (("run", *IN, "--gpus", "H100:1", "--", "e"), "no node has a GPU called H100; there are: NVIDIA-A100"),
-    "cpu": (("run", *IN, "--cpu", "lots", "--", "e"), '--cpu "lots": an amount such as 2 or 500m'),
-    "memory": (("run", *IN, "--memory=-5", "--", "e"), '--memory "-5": an amount such as 8Gi'),
-    "an array": (("run", *IN, "--array", "5-1", "--", "e"), '--array "5-1": first-last, such as 1-100'),
-    "a huge array": (("run", *IN, "--array", "1-9999999", "--", "e"), "9999999 are too many; Kubernetes takes 100000"),
-    "an empty command": (("run", *IN, "--", ""), 'the command is "": a program was expected'),
     "a namespace": (
         ("run", "-n", "nope", "--", "e"),
         "namespace nope has no queue; there are queues in: team-a, team-b",
@@ -48,8 +43,6 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a queue": (("run", *IN, "--queue", "x", "--", "e"), "there is no queue x in team-a; there are: default"),
     "a priority": (("run", *IN, "--priority", "x", "--", "e"), "there is no priority x; there are: dev, prod"),
     "a context": (("ps", "--context", "x"), 'context "x" does not exist in '),
-    "a notebook's gpus": (("notebook", *IN, "--gpus", "x"), '--gpus "x": a number, or PRODUCT:NUMBER'),
-    "a notebook's cpu": (("notebook", *IN, "--cpu", "x"), '--cpu "x": an amount such as 2 or 500m'),
     "a job": (("why", *IN, "nope"), "there is no job nope in namespace team-a"),
     "no name": (("why", *IN, "job/"), "there is no job job/ in namespace team-a"),
     "a slash": (("cancel", *IN, "/"), "there is no job / in namespace team-a"),
@@ -57,11 +50,36 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a selector": (("get", "pods", "-l", "a in (("), "unable to parse requirement"),
     "a clusterqueue": (("stop", "clusterqueue", "x"), "there is no clusterqueue x; there are: team-a, team-b"),
     "a localqueue": (("resume", "localqueue", "x", *IN), "no localqueue x in namespace team-a; there are: default"),
+    "a workload": (("stop", "wl", "x", *IN), "there is no job x in namespace team-a"),
     "a role": (("user", "add", "eve", "--role", "x"), 'there is no cluster role "x"; there are: admin, '),
-    "an expiry": (("user", "add", "eve", "--expires", "soon"), '"soon" is no length of time; 12h, 30d and 8w are'),
-    "a folder": (("user", "add", "eve", "--out", "/no/such/file"), "--out /no/such/file: there is no folder /no/such"),
+    "who owns it": (("user", "rm", "admin"), "admin is who owns "),
     "a backup's place": (("backup", "/no/such/file"), "there is no folder /no/such"),
     "a backup": (("restore", "-y", __file__), "is not a backup of ours: no archive; nothing was changed"),
+}
+MISWRITTEN: dict[str, tuple[tuple[str, ...], str]] = {
+    "gpus": (("run", "--gpus", "x", "--", "e"), '--gpus "x": a number, or PRODUCT:NUMBER such as H200:2'),
+    "none of a product": (("run", "--gpus", "L4:0", "--", "e"), '--gpus "L4:0": at least one of a product'),
+    "an option before the command": (
+        ("run", "--gpu", "2", "--", "e"),
+        "No such option '--gpu'. Did you mean '--gpus'?",
+    ),
+    "cpu": (("run", *IN, "--cpu", "lots", "--", "e"), '--cpu "lots": an amount such as 2 or 500m'),
+    "memory": (("run", *IN, "--memory=-5", "--", "e"), '--memory "-5": an amount such as 8Gi'),
+    "an array": (("run", *IN, "--array", "5-1", "--", "e"), '--array "5-1": first-last, such as 1-100'),
+    "a huge array": (("run", *IN, "--array", "1-9999999", "--", "e"), "9999999 are too many; Kubernetes takes 100000"),
+    "an empty command": (("run", *IN, "--", ""), 'the command is "": a program was expected'),
+    "a namespace that is a path": (("ps", "-n", "a/b"), '--namespace "a/b": lower case letters, digits and "-"'),
+    "a notebook's gpus": (("notebook", *IN, "--gpus", "x"), '--gpus "x": a number, or PRODUCT:NUMBER'),
+    "a notebook's cpu": (("notebook", *IN, "--cpu", "x"), '--cpu "x": an amount such as 2 or 500m'),
+    "an expiry": (("user", "add", "eve", "--expires", "soon"), '"soon" is no length of time; 12h, 30d and 8w are'),
+    "an expiry nobody lives to see": (("user", "add", "eve", "--expires", "9999999w"), "is too long: 36500d at most"),
+    "a folder": (("user", "add", "eve", "--out", "/no/such/file"), "--out /no/such/file: there is no folder /no/such"),
+    "a name of the machine": (("up", "--san", "a b"), "--san: 'a b' is neither an IP address nor a DNS name"),
+    "all and one": (("delete", "job", "x", "--all", *IN), "--all, or x: not both"),
+    "two kinds": (
+        ("delete", "job/x", "pod/y", *IN),
+        "job/x pod/y: a kind and names, or KIND/NAME for each, of one kind",
+    ),
 }
 
 
@@ -73,6 +91,15 @@ def test_what_is_wrong_is_named(shell: Shell, words: tuple[str, ...], says: str)
     assert isinstance(result.exception, SystemExit)
 
 
+@pytest.mark.parametrize(("words", "says"), MISWRITTEN.values(), ids=MISWRITTEN)
+def test_what_nobody_could_ever_mean_is_named_too_with_the_exit_code_of_misuse(
+    shell: Shell, words: tuple[str, ...], says: str
+) -> None:
+    result = shell.run(*words)
+    assert result.exit_code == 2, result
+    assert says in result.stderr
+
+
 MANIFESTS = {
     "a word": ("passwd", 'an object with apiVersion and kind was expected, not "passwd"'),
     "nothing": ("---\n", "there is no object in what was given"),
@@ -82,7 +109,11 @@ MANIFESTS = {
     "a number for items": ("{apiVersion: v1, kind: List, items: 3}", "items must be a list, not 3"),
     "no YAML": ("a: b: c", "mapping values are not allowed in this context"),
     "an unknown kind": ("{apiVersion: v1, kind: Pot, metadata: {name: x}}", "the cluster knows no Pot in v1"),
-    "no name": ("{apiVersion: v1, kind: Pod, metadata: {generateName: x}}", "apply needs a name"),
+    "half a name": (
+        "{apiVersion: v1, kind: Pod, metadata: {generateName: x}}",
+        "Pod has only a generateName: apply needs",
+    ),
+    "no name": ("{apiVersion: v1, kind: Pod}", "Pod has no name: apply needs metadata.name"),
 }
 
 
@@ -137,3 +168,39 @@ def test_who_may_edit_may_ask_for_notebooks_and_who_sees_the_fleet_may_name_its_
         assert shell.run("user", "rm", name).exit_code == 0
     assert "gpuaas-user-" not in shell.run("get", "clusterrolebindings").stdout
     assert "gpuaas-user-" not in shell.run("get", "rolebindings", *IN).stdout
+
+
+def test_who_owns_it_stays_in(shell: Shell) -> None:
+    assert shell.run("user", "rm", "admin").exit_code == 1
+    assert "cluster-admin" in shell.run("user", "list").stdout
+
+
+def test_a_backup_replaces_files_and_nothing_else(shell: Shell, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    result = shell.run("backup", str(tmp_path / "pipe"))
+    assert result.exit_code == 1
+    assert f"{tmp_path / 'pipe'} cannot be written: it is no file" in result.stderr
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_who_interrupts_gets_what_shells_say_of_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpuaas.cli.up.Home.default", interrupted)
+    assert shell.run("status").exit_code == 130
+
+
+def test_objects_go_by_the_names_that_ps_shows(shell: Shell) -> None:
+    for name in ("one", "two"):
+        assert shell.run("run", *IN, "--name", name, "--seconds", "600", "--", "x").exit_code == 0
+    assert "one" in shell.run("get", "job/one", *IN).stdout
+    assert shell.run("delete", "job/one", "job/two", *IN).stdout == "job/one deleted\njob/two deleted\n"
+    assert shell.run("delete", "job", "--all", "-n", "team-b").stdout == "nothing found\n"
+
+
+def test_a_workload_is_stopped_and_resumed_by_the_name_of_its_job(shell: Shell) -> None:
+    assert shell.run("run", *IN, "--name", "held", "--seconds", "600", "--", "x").exit_code == 0
+    eventually(lambda: shell.run("stop", "workload", "held", *IN).exit_code == 0, "no workload was made")
+    assert shell.run("resume", "kwl", "job/held", *IN).stdout.startswith("workload/job-held-")
+    assert shell.run("delete", "job", "held", *IN).exit_code == 0
