@@ -242,6 +242,7 @@ def crash_rounds(folder: Path, rounds: int, seed: int = 0) -> Outcome:
     watcher = Watcher(service, outcome)
     ledger.watched = watcher.seen
     watcher.start()
+    eventually(lambda: watcher.revision, "the watcher did not begin")  # what it lists first it never sees
     try:
         for _ in range(rounds):
             _round(service, ledger, chance, outcome)
