@@ -22,10 +22,30 @@ Found = list[tuple[Object, int]]
 
 
 class KnownOwners:
-    __slots__ = ("_found",)
+    __slots__ = ("_found", "_made")
 
     def __init__(self) -> None:
         self._found: dict[bytes, Found] = {}
+        self._made: dict[tuple[Any, ...], Object] = {}
+
+    def of_new(
+        self, obj: Object, by: tuple[str, ...], now: str, find: Callable[[], list[Object] | None]
+    ) -> list[Object] | None:
+        """Of an object that is made by a manager: who makes it owns all of it, whatever it is called, and whatever its
+        labels and annotations say. Its status is nobody's."""
+        shape = _shape(obj)
+        if shape is None:
+            return find()
+        key = (*by, *shape)
+        known = self._made.get(key)
+        if known is not None:
+            return [{**known, "time": now}]
+        entries = find()
+        if entries and len(entries) == 1:
+            if len(self._made) >= _MOST:
+                del self._made[next(iter(self._made))]
+            self._made[key] = entries[0]
+        return entries
 
     def of(
         self,
@@ -52,3 +72,23 @@ class KnownOwners:
                 del self._found[next(iter(self._found))]
             self._found[key] = [(entry, rank[entry["time"]]) for entry in entries]
         return entries
+
+
+_NAMED: Final = frozenset(("name", "namespace", "resourceVersion"))
+_PARTS: Final = frozenset(("kind", "apiVersion", "metadata", "spec", "status"))
+
+
+def _shape(obj: Object) -> tuple[Any, ...] | None:
+    """What decides which places a new object has, where that is its spec and the keys of its metadata."""
+    meta, spec = obj["metadata"], obj.get("spec")
+    if spec.__class__ is not dict or not obj.keys() <= _PARTS:
+        return None
+    places: list[Any] = []
+    for key, value in meta.items():
+        if key in ("labels", "annotations") and value.__class__ is dict:
+            places.append((key, *value))
+        elif key == "generateName":
+            places.append(key)
+        elif key not in _NAMED:
+            return None
+    return digest(_encode(spec)), *places

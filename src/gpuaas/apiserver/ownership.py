@@ -56,8 +56,15 @@ def track(op: Operation, old: Object | None, obj: Object, change: Any = None) ->
     """The object (hub version) with managedFields brought up to date. Ownership is spoken of in the request's version.
     `change`: what `changes` says of the two, where that is known already."""
     now = op.cluster.clock.now()
-    owners = _owners(op, old, obj, now) if old is None else _owners_after(op, old, obj, now, change)
+    owners = _owners_of_new(op, obj, now) if old is None else _owners_after(op, old, obj, now, change)
     return ssa.with_managed_fields(obj, owners)
+
+
+def _owners_of_new(op: Operation, obj: Object, now: float) -> list[Object] | None:
+    if op.version is not op.resource.hub or ("status" in obj and not op.hub.status):
+        return _owners(op, None, obj, now)
+    by = op.manager, op.subresource
+    return op.resource.owners.of_new(obj, by, rfc3339(now), lambda: _owners(op, None, obj, now))
 
 
 def changes(op: Operation, old: Object, obj: Object) -> ssa.Comparison | None:

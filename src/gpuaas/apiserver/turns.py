@@ -67,6 +67,7 @@ class Turns:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._requests = 0
+        self._most = 0  # requests under way at once, since the timer came last: many are answered together
         self._came = False  # a request, since somebody asked whether it is quiet
         self._full = False  # the loop, when the timer came last
         self._due = 0.0
@@ -81,12 +82,11 @@ class Turns:
 
     def began(self) -> None:
         self._requests += 1
+        self._most = max(self._most, self._requests)
         self._came = True
 
     def ended(self) -> None:
         self._requests -= 1
-        if self._waiting and not self._under_load():
-            self._give(len(self._waiting))
 
     async def take(self) -> None:
         """Returns when it is the caller's turn: at once, unless many requests are under way or the loop is full. Whether
@@ -103,7 +103,7 @@ class Turns:
         await turn
 
     def _under_load(self) -> bool:
-        return self._full or self._requests >= _MANY
+        return self._full or self._most >= _MANY
 
     def _set_timer(self) -> None:
         self._due = self._now() + _EVERY
@@ -114,6 +114,7 @@ class Turns:
         self._full = late > _LATE
         missed = max(0, int(late / _EVERY))
         unwanted = self._give(1 + missed if self._under_load() else len(self._waiting))
+        self._most = self._requests
         goes_on = bool(self._waiting) or self._full
         self._to_give = unwanted if goes_on else 0
         self._timer = None

@@ -257,6 +257,62 @@ def test_objects_that_change_like_others_before_have_the_same_owners(api: Api, m
     assert remembered == [_labelled(api, f"labelled-the-long-way-{number}", *said) for number, said in enumerate(made)]
 
 
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+MADE: list[dict[str, Any]] = [
+    {},
+    {"labels": {"a": "b"}},
+    {"labels": {"a": "c"}},
+    {"labels": {}},
+    {"labels": {"b": "a"}},
+    {"annotations": {"a": "b"}},
+    {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+    {"labels": {"a": "b", "c": "d"}},
+    {"finalizers": ["example.org/stay"]},
+    {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]},
+    {"generation": 7},
+]
+
+
+def _made(api: Api, name: str) -> list[Any]:
+    seen = []
+    for number, metadata in enumerate(MADE):
+        for limit, manager in ((1, "ann"), (2, "ann"), (1, "ben")):
+            template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+            spec = {"suspend": True, "backoffLimit": limit, "template": template}
+            if number % 2:
+                spec["completions"] = 1
+            named = {"metadata": {"name": f"{name}-{number}-{limit}-{manager}", **metadata}, "spec": spec}
+            answer = api.send("POST", JOBS, named, fieldManager=manager)
+            assert answer.status == 201, answer.message
+            api.clock.advance(1)
+            seen.append([{**entry, "time": ""} for entry in answer.body["metadata"]["managedFields"]])
+    return seen
+
+
+def test_objects_made_like_others_before_have_the_same_owners(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again = _made(api, "made"), _made(api, "made-again")
+    monkeypatch.setattr(KnownOwners, "of_new", lambda *said: said[-1]())
+    assert first == again == _made(api, "made-the-long-way")
+
+
+def test_who_owns_a_new_object_is_found_out_once_for_all_that_are_made_alike(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "once", "image": "i"}]}}
+    jobs = [
+        {"metadata": {"name": f"once-{word}", "labels": {"a": word}}, "spec": {"suspend": True, "template": template}}
+        for word in ("b", "c", "d")
+    ]
+    assert api.send("POST", JOBS, jobs[0]).status == 201
+    api.clock.advance(9)
+    monkeypatch.setattr(ownership, "_owners", None)
+    answer = api.send("POST", JOBS, jobs[1])
+    assert answer.status == 201
+    assert parse_rfc3339(answer.body["metadata"]["managedFields"][0]["time"]) == api.clock.now()
+    jobs[2]["metadata"]["labels"]["e"] = "f"  # type: ignore[index]
+    assert api.send("POST", JOBS, jobs[2]).status == 500
+
+
 def test_a_write_takes_one_time_however_long_it_takes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     _gauges(api)
     assert api.send("POST", GAUGES, {"metadata": {"name": "slow", "labels": {"a": "b"}}}).status == 201

@@ -96,16 +96,23 @@ def test_where_timers_come_late_the_loop_is_full_and_turns_are_counted(monkeypat
     play()
 
 
-@scenario
-async def test_everybody_goes_on_when_the_requests_have_been_answered() -> None:
-    turns = _busy(9)
-    had, _ = await _ask(turns, 3)
-    turns.ended()
-    await _turn_of_the_loop()
-    assert had == []
-    turns.ended()
-    await _turn_of_the_loop()
-    assert had == [0, 1, 2]
+def test_everybody_goes_on_when_the_requests_have_been_answered_and_no_more_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @scenario
+    async def play() -> None:
+        timers, turns = _Timers(monkeypatch), _busy(9)
+        had, _ = await _ask(turns, 4)
+        for _ in range(9):
+            turns.ended()
+        await _turn_of_the_loop()
+        assert had == [], "written together, answered together: the next ones may be on their way"
+        await timers.fire()
+        assert had == [0]
+        await timers.fire()
+        assert had == [0, 1, 2, 3]
+
+    play()
 
 
 def test_who_gave_up_takes_no_turn_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
