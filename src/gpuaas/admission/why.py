@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_true
@@ -23,13 +22,23 @@ from gpuaas.admission.why_evidence import (
     uncovered,
     ways_out,
 )
+from gpuaas.admission.why_ways import (
+    PRIORITY_LABEL,
+    QUEUE_LABEL,
+    nearest,
+    other_queue,
+    placing,
+    queued,
+    relabelled,
+    selected,
+    selecting,
+)
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
 
 View = Mapping[str, Any]
 _MOST_WAYS = 3
-_COMPLAINTS = ("affinity/selector", "untolerated taint", "Insufficient", "runtime class gpuaas-process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +82,29 @@ def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities:
     meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
     labels = meta.get("labels") or {}
-    queue = labels.get("kueue.x-k8s.io/queue-name")
+    queue, name, namespace = labels.get(QUEUE_LABEL), meta["name"], meta.get("namespace", "")
     names = [each["metadata"]["name"] for each in queues]
-    here = f"queues in {meta.get('namespace', '')}: {', '.join(names) or 'none'}"
+    here = f"queues in {namespace}: {', '.join(names) or 'none'}"
     if "kubeflow-resource-stopped" in (meta.get("annotations") or {}):
-        way = f"kubectl annotate {kind.lower()} {meta['name']} kubeflow-resource-stopped-"
+        way = f"kubectl annotate {kind.lower()} {name} -n {namespace} kubeflow-resource-stopped-"
         return Answer(subject, "Stopped", "StoppedByUser", "its user stopped it", (), (way,))
     if queue:
-        wanted = labels.get("kueue.x-k8s.io/priority-class")
+        wanted = labels.get(PRIORITY_LABEL)
         if wanted and priorities is not None and wanted not in priorities:
             words = f"WorkloadPriorityClass {wanted} doesn't exist, so no workload can be made for it"
             known = (f"there are: {', '.join(priorities) or 'none'}",)
-            return Answer(subject, "Pending", "PriorityClassMissing", words, known, _nearest(wanted, priorities))
+            near = nearest(wanted, priorities)
+            relabel = (relabelled(kind, name, namespace, PRIORITY_LABEL, near),) if near else ()
+            return Answer(subject, "Pending", "PriorityClassMissing", words, known, relabel)
         if spec.get("suspend") is False:
             words = f"it names the queue {queue}, but nobody holds it: its namespace or its kind is not managed"
-            way = f"kubectl label namespace {meta.get('namespace', '')} kueue.openshift.io/managed=true"
+            way = f"kubectl label namespace {namespace} kueue.openshift.io/managed=true"
             return Answer(subject, "Unmanaged", "NotManaged", words, (here,), (way,))
         words = f"it names the queue {queue}, and its workload has not been made yet"
         return Answer(subject, "Pending", "NoWorkload", words, (here,), ("look again in a moment",))
-    ways = tuple(
-        f"kubectl label {kind.lower()} {meta['name']} kueue.x-k8s.io/queue-name={name}" for name in names[:_MOST_WAYS]
-    )
-    if spec.get("suspend"):
+    held = bool(spec.get("suspend"))
+    ways = tuple(queued(kind, name, namespace, each, runs=not held) for each in names[:_MOST_WAYS])
+    if held:
         words = "it is suspended and names no queue: nobody will start it"
         return Answer(subject, "Suspended", "Suspended", words, (here,), ways)
     words = "it names no queue: quota neither holds nor protects it"
@@ -110,7 +120,8 @@ def _finished(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     if found is None or not is_true(found):
         return None
     words = f"it has finished: {found.get('message') or found['reason']}"
-    ways = (f"gpuaas logs {owner_of(workload)[1]}",) if found["reason"] == "Failed" else ()
+    failed = found["reason"] == "Failed"
+    ways = (f"gpuaas logs {owner_of(workload)[1]} -n {workload['metadata']['namespace']}",) if failed else ()
     return Answer(_subject(workload), state_of(workload), found["reason"], words, (), ways)
 
 
@@ -146,27 +157,12 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
         words += "" if state == "Running" else "; its pods are not all ready yet"
         return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
     flavors = {name for each in admission["podSetAssignments"] for name in (each.get("flavors") or {}).values()}
-    unmatched = tuple(line for name in sorted(flavors) for line in no_node_has(picture, name))
+    unmatched = {name: line for name in sorted(flavors) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
-    evidence = (*_once(stuck), *_places(workload), *unmatched)
-    return Answer(
-        _subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, tuple(_placing(stuck)), queue
-    )
-
-
-def _placing(stuck: tuple[str, ...]) -> Iterator[str]:
-    """Ways out that answer to what the scheduler complained of."""
-    words = " ".join(stuck)
-    if "affinity/selector" in words and "Insufficient" not in words:
-        yield "make the job's node selector and the flavor's node labels agree"
-    if "untolerated taint" in words:
-        yield "put the toleration for the taint into the flavor, so that every job gets it"
-    if "Insufficient" in words:
-        yield "add a node that the flavor selects, or free one: its quota is larger than what the nodes have"
-    if "runtime class gpuaas-process" in words:
-        yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images"
-    if not any(known in words for known in _COMPLAINTS):
-        yield "see what the scheduler says: kubectl describe pod"
+    lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
+    evidence = (*_once(lines), *_places(workload), *unmatched.values())
+    ways = tuple(placing(picture, stuck, list(unmatched)))[:_MOST_WAYS]
+    return Answer(_subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, ways, queue)
 
 
 def _places(workload: View) -> Iterator[str]:
@@ -176,14 +172,14 @@ def _places(workload: View) -> Iterator[str]:
             yield f"pod set {each['name']}: {each.get('count', 1)} pods on flavor {', '.join(flavors)}"
 
 
-def _stuck_pods(picture: Picture, workload: View) -> Iterator[str]:
+def _stuck_pods(picture: Picture, workload: View) -> Iterator[tuple[View, str]]:
     """What the scheduler says of pods of this workload that it cannot place."""
     for pod in pods_of(picture, workload):
         for condition in (pod.get("status") or {}).get("conditions") or ():
             if condition["type"] == "PodScheduled" and condition["status"] == "False":
                 said = str(condition.get("message") or condition.get("reason", ""))
                 brief = said.partition(" preemption: ")[0].removesuffix(" no new claims to deallocate,")
-                yield f"pod {pod['metadata']['name']}: {brief}"
+                yield pod, brief
 
 
 def _once(lines: tuple[str, ...]) -> Iterator[str]:
@@ -227,9 +223,12 @@ def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, 
     cluster_name = local["spec"]["clusterQueue"]
     cluster = picture.cluster_queue(cluster_name)
     if cluster is None:
-        near = _nearest(cluster_name, [each["metadata"]["name"] for each in picture.cluster_queues])
+        known = [each["metadata"]["name"] for each in picture.cluster_queues]
         sentence = f"its LocalQueue {name} leads to ClusterQueue {cluster_name}, which does not exist"
-        return Answer(_subject(workload), "Pending", "QueueMissing", sentence, (), near)
+        near = nearest(cluster_name, known)
+        again = f"delete LocalQueue {name} and make it again for ClusterQueue {near}: where it leads cannot be changed"
+        evidence = (f"ClusterQueues: {', '.join(known) or 'none'}",)
+        return Answer(_subject(workload), "Pending", "QueueMissing", sentence, evidence, (again,) if near else ())
     for kind, queue in (("localqueue", local), ("clusterqueue", cluster)):
         stop = (queue.get("spec") or {}).get("stopPolicy") or "None"
         if stop != "None":
@@ -249,19 +248,10 @@ def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, 
 def _missing_local_queue(picture: Picture, workload: View, namespace: str, name: str) -> Answer:
     here = [each["metadata"]["name"] for each in picture.local_queues if each["metadata"]["namespace"] == namespace]
     evidence = (f"queues in {namespace}: {', '.join(here) or 'none'}",)
-    return Answer(
-        _subject(workload),
-        "Pending",
-        "QueueMissing",
-        f"LocalQueue {name} doesn't exist in namespace {namespace}",
-        evidence,
-        _nearest(name, here),
-    )
-
-
-def _nearest(name: str, known: list[str]) -> tuple[str, ...]:
-    near = get_close_matches(name, known, n=1, cutoff=0.4) or []
-    return tuple(f"did you mean {each}?" for each in near)
+    near = nearest(name, here)
+    ways = tuple(other_queue(workload, each) for each in ([near] if near else here)[:_MOST_WAYS])
+    words = f"LocalQueue {name} doesn't exist in namespace {namespace}"
+    return Answer(_subject(workload), "Pending", "QueueMissing", words, evidence, ways)
 
 
 def _unselected(picture: Picture, workload: View, _conditions: Mapping[str, Any]) -> Answer | None:
@@ -276,9 +266,8 @@ def _unselected(picture: Picture, workload: View, _conditions: Mapping[str, Any]
     if parsed is not None and parsed.matches(labels):
         return None
     name = cluster["metadata"]["name"]
-    wanted = ", ".join(f"{key}={value}" for key, value in ((selector or {}).get("matchLabels") or {}).items())
-    ways = (f"kubectl label namespace {namespace} {wanted.replace(', ', ' ')}",) if wanted else ()
-    evidence = (f"it selects {wanted or 'no namespace at all' if selector is None else wanted or selector}",)
+    ways = tuple(selecting(picture, workload, cluster))[:_MOST_WAYS]
+    evidence = (f"it selects {selected(cluster)}",)
     sentence = f"ClusterQueue {name} does not take workloads of namespace {namespace}"
     return Answer(_subject(workload), "Pending", "NamespaceMismatch", sentence, evidence, ways, name)
 
@@ -286,7 +275,8 @@ def _unselected(picture: Picture, workload: View, _conditions: Mapping[str, Any]
 def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], now: Millis) -> Answer:
     meta = workload["metadata"]
     subject = _subject(workload)
-    found = engine_of(picture).explain(f"{meta['namespace']}/{meta['name']}", now)
+    engine = engine_of(picture)
+    found = engine.explain(f"{meta['namespace']}/{meta['name']}", now)
     if found is None:
         return Answer(subject, "Pending", "Unknown", "nothing is known about it yet", (), ("look again in a moment",))
     reason = found.token.value if found.token is not None else "Pending"
@@ -297,13 +287,26 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
     ways = tuple(ways_out(found))[:_MOST_WAYS]
     queue = found.cluster_queue or ""
+    if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
+        first = engine.forest.queues[queue].pending.ordered()[0].key
+        words = f"it would fit, but ClusterQueue {queue} is StrictFIFO: nobody passes {first}, which waits itself"
+        place, _, name = first.partition("/")
+        ways = (
+            f"what helps that one: gpuaas why {name} -n {place}",
+            f"BestEffortFIFO as spec.queueingStrategy of ClusterQueue {queue}",
+        )
     if uncovered(found):
-        covered = sorted({each.resource for each in found.numbers})
+        groups = ((picture.cluster_queue(queue) or {}).get("spec") or {}).get("resourceGroups") or ()
+        covered = [each for group in groups for each in group.get("coveredResources") or ()]
         ways = (f"ask only for what the queue has: {', '.join(covered)}",) if covered else ()
     if flavors := mismatched(found):
         reason = Token.NO_MATCHING_FLAVOR.value
         ways = (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)
     return Answer(subject, "Pending", reason, words, tuple(dict.fromkeys(evidence)), ways, queue, found.position)
+
+
+def _is_strict(picture: Picture, queue: str) -> bool:
+    return ((picture.cluster_queue(queue) or {}).get("spec") or {}).get("queueingStrategy") == "StrictFIFO"
 
 
 def _before(conditions: Mapping[str, Any]) -> Iterator[str]:

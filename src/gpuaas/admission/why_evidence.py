@@ -53,14 +53,21 @@ def _never(found: Explanation) -> str:
     if resource := uncovered(found):
         return f"it asks for {resource}, and ClusterQueue {found.cluster_queue} has no quota for that at all"
     queue, enough = found.cluster_queue, mismatched(found)
-    impossible = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
     if enough:
         return f"no flavor of ClusterQueue {queue} suits its pods: {', '.join(enough)} have quota, but do not match"
-    if not impossible:
+    most = _most(found)
+    if most is None:
         return (found.message or f"no flavor of ClusterQueue {queue} suits it").rstrip(".")
-    most = max(impossible, key=lambda each: each.capacity)
     asked, limit = text(most.resource, most.requested), text(most.resource, most.capacity)
     return f"it asks for {asked} {most.resource}; ClusterQueue {queue} can never give more than {limit} of one flavor"
+
+
+def _most(found: Explanation) -> Numbers | None:
+    """Of the flavors that can never give what is asked, the one that could give most."""
+    if found.token is not Token.EXCEEDS_MAX_QUOTA and found.token is not Token.NO_MATCHING_FLAVOR:
+        return None
+    impossible = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
+    return max(impossible, key=lambda each: each.capacity, default=None)
 
 
 def _waiting(found: Explanation, best: Numbers) -> str:
@@ -80,6 +87,8 @@ def lacking(found: Explanation) -> Numbers | None:
 
 def ways_out(found: Explanation) -> Iterator[str]:
     """The engine's remedies; more quota only where the queue has some already."""
+    if (most := _most(found)) is not None and most.capacity:
+        yield f"ask for at most {text(most.resource, most.capacity)} {most.resource}"
     never = {each.flavor for each in found.numbers if each.requested > 0 and each.capacity == 0}
     best = lacking(found)
     for remedy in found.remedies:
@@ -148,11 +157,11 @@ def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:
 
 def no_node_has(picture: Picture, name: str) -> Iterator[str]:
     labels = ((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {}
-    if labels and picture.nodes and not any(_has(node, labels) for node in picture.nodes):
+    if labels and picture.nodes and not any(has_labels(node, labels) for node in picture.nodes):
         yield f"flavor {name} matches none of {len(picture.nodes)} nodes{_nearest_label(picture, labels)}"
 
 
-def _has(node: View, labels: Mapping[str, str]) -> bool:
+def has_labels(node: View, labels: Mapping[str, str]) -> bool:
     found = node["metadata"].get("labels") or {}
     return all(found.get(key) == value for key, value in labels.items())
 

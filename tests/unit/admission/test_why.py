@@ -229,8 +229,16 @@ def test_the_dominant_reason(answer: Answer, reason: str, sentence: str, evidenc
 
 
 WAYS: list[tuple[str, Answer, str]] = [
-    ("the nearest queue", ask(workload(queue="lqq")), "did you mean lq?"),
-    ("the nearest ClusterQueue", ask(workload(), local={"clusterQueue": "cqq"}), "did you mean cq?"),
+    (
+        "the nearest queue",
+        ask(workload(queue="lqq")),
+        "kubectl label job mine -n ns kueue.x-k8s.io/queue-name=lq --overwrite",
+    ),
+    (
+        "the nearest ClusterQueue",
+        ask(workload(), local={"clusterQueue": "cqq"}),
+        "delete LocalQueue lq and make it again for ClusterQueue cq: where it leads cannot be changed",
+    ),
     ("resume the queue", ask(workload(), cluster={"stopPolicy": "Hold"}), "gpuaas resume clusterqueue cq"),
     ("resume the LocalQueue", ask(workload(), local={"stopPolicy": "Hold"}), "gpuaas resume localqueue lq -n ns"),
     ("resume the workload", ask(workload(spec={"active": False})), "gpuaas resume workload job-mine -n ns"),
@@ -238,6 +246,37 @@ WAYS: list[tuple[str, Answer, str]] = [
         "label the namespace",
         ask(workload(), cluster={"namespaceSelector": {"matchLabels": {"team": "a"}}}),
         "kubectl label namespace ns team=a",
+    ),
+    (
+        "label the namespace as expressions ask",
+        ask(
+            workload(),
+            cluster={
+                "namespaceSelector": {
+                    "matchExpressions": [
+                        {"key": "team", "operator": "In", "values": ["a", "b"]},
+                        {"key": "tier", "operator": "Exists"},
+                    ]
+                }
+            },
+        ),
+        "kubectl label namespace ns team=a tier=true",
+    ),
+    (
+        "the name of a namespace is no label one can change",
+        ask(workload(), cluster={"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}),
+        "let it take ns: spec.namespaceSelector of ClusterQueue cq",
+    ),
+    ("ask for what there can be", ask(workload(gpus=9)), "ask for at most 4 nvidia.com/gpu"),
+    (
+        "ask for what the queue has",
+        ask(workload(resource="amd.com/gpu")),
+        "ask only for what the queue has: nvidia.com/gpu",
+    ),
+    (
+        "see what a failed job wrote",
+        ask(workload(conditions=[("Finished", "True", "Failed", "BackoffLimitExceeded")])),
+        "gpuaas logs mine -n ns",
     ),
     ("who would have to leave", ask(workload(), *full), "1 workload(s) leaving: ns/job-a"),
     ("how much quota is missing", ask(workload(), *full), "2 more nvidia.com/gpu in l4"),
@@ -258,10 +297,42 @@ def test_several_pod_sets_are_added_up_and_holders_named_once() -> None:
     assert sum("held by" in line for line in answer.evidence) == 2, "one for each flavor"
 
 
-def stuck(name: str, owner: str, message: str) -> Object:
+def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
+    late = workload("late", 1)
+    late["metadata"]["creationTimestamp"] = "2026-11-15T12:00:05Z"
+    answer = ask(
+        late,
+        workload("first", 4),
+        reserved("a", 1, ("Admitted",)),
+        reserved("b", 1, ("Admitted",), flavor="h200"),
+        cluster={"queueingStrategy": "StrictFIFO"},
+    )
+    assert (
+        answer.sentence
+        == "it would fit, but ClusterQueue cq is StrictFIFO: nobody passes ns/job-first, which waits itself"
+    )
+    assert answer.ways == (
+        "what helps that one: gpuaas why job-first -n ns",
+        "BestEffortFIFO as spec.queueingStrategy of ClusterQueue cq",
+    )
+
+
+def test_no_way_out_asks_for_a_label_nobody_can_change() -> None:
+    only = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}
+    asked = workload()
+    seen = picture(asked, cluster=only)
+    seen.local_queues.append({"metadata": {"name": "ours", "namespace": "ns"}, "spec": {"clusterQueue": "open"}})
+    seen.cluster_queues.append({"metadata": {"name": "open"}, "spec": {"namespaceSelector": {}}})
+    assert why(seen, asked, NOW).ways == (
+        "kubectl label job mine -n ns kueue.x-k8s.io/queue-name=ours --overwrite",
+        "let it take ns: spec.namespaceSelector of ClusterQueue cq",
+    )
+
+
+def stuck(name: str, owner: str, message: str, spec: Object | None = None) -> Object:
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     meta = {"name": name, "namespace": "ns", "uid": f"pod-{name}", "ownerReferences": [{"uid": owner}]}
-    return {"metadata": meta, "status": {"conditions": [said]}}
+    return {"metadata": meta, "spec": spec or {}, "status": {"conditions": [said]}}
 
 
 def test_admitted_but_no_node_can_take_it() -> None:
@@ -273,6 +344,69 @@ def test_admitted_but_no_node_can_take_it() -> None:
     assert answer.evidence[0] == f"pod p1 and 1 more: {words}"
     assert "pod set main: 1 pods on flavor l4" in answer.evidence
     assert answer.ways == ("make the job's node selector and the flavor's node labels agree",)
+
+
+TAINTED = (
+    "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s)."
+)
+FULL = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match Pod's node affinity/selector."
+
+
+def asking(gpus: int, product: str) -> Object:
+    containers = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}]
+    return {"nodeSelector": {"gpu": product}, "containers": containers}
+
+
+PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
+    (
+        "a taint on nodes it could not go to anyhow is not in its way",
+        TAINTED,
+        asking(2, "B200"),
+        "l4",
+        ("make the job's node selector and the flavor's node labels agree",),
+    ),
+    (
+        "a taint on nodes it could go to is",
+        TAINTED.partition(", ")[2],
+        asking(2, "L4"),
+        "l4",
+        ("put the toleration for the taint into the flavor, so that every job gets it",),
+    ),
+    (
+        "its flavor matches no node",
+        TAINTED,
+        asking(2, "B200"),
+        "b200",
+        ("give ResourceFlavor b200 labels that nodes have, or add a node with its labels",),
+    ),
+    (
+        "its nodes are full",
+        FULL,
+        asking(4, "L4"),
+        "l4",
+        ("add a node that the flavor selects, or free one: its quota is larger than what the nodes have",),
+    ),
+    (
+        "a pod is larger than any node",
+        FULL,
+        asking(8, "L4"),
+        "l4",
+        (
+            "less nvidia.com/gpu in each pod, and more pods: one asks for 8, and none of the nodes it may go to has more "
+            "than 4",
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "pod", "given", "ways"), [case[1:] for case in PLACES], ids=[case[0] for case in PLACES]
+)
+def test_ways_out_for_pods_that_no_node_takes(words: str, pod: Object, given: str, ways: tuple[str, ...]) -> None:
+    asked = reserved("mine", 2, ("Admitted",), flavor=given)
+    seen = picture(asked, pods=[stuck("p", "owner-mine", words, pod)])
+    seen.flavors.append(flavor("b200", "B200"))
+    assert why(seen, asked, NOW).ways == ways
 
 
 def test_pods_are_found_through_what_stands_in_between() -> None:
@@ -294,16 +428,21 @@ JOB = {"metadata": {"name": "j", "namespace": "ns"}}
 QUEUED = {"metadata": {**JOB["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "lq"}}}
 LABELS = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "pord"}
 UNKNOWN: list[tuple[str, Object, str, str]] = [
-    ("it names no queue", JOB, "NoQueue", "kubectl label job j kueue.x-k8s.io/queue-name=lq"),
-    ("its user suspended it", {**JOB, "spec": {"suspend": True}}, "Suspended", "kubectl label job j kueue.x-k8s.io/queue-name=lq"),
+    (
+        "it runs and names no queue",
+        JOB,
+        "NoQueue",
+        """kubectl patch job j -n ns --type merge -p '{"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "lq"}}, "spec": {"suspend": true}}'""",
+    ),
+    ("its user suspended it", {**JOB, "spec": {"suspend": True}}, "Suspended", "kubectl label job j -n ns kueue.x-k8s.io/queue-name=lq --overwrite"),
     ("its workload is not there yet", QUEUED, "NoWorkload", "look again in a moment"),
     ("it runs although it names a queue", {**QUEUED, "spec": {"suspend": False}}, "NotManaged", "kubectl label namespace ns kueue.openshift.io/managed=true"),
-    ("its priority does not exist", {"metadata": {**JOB["metadata"], "labels": LABELS}}, "PriorityClassMissing", "did you mean prod?"),
+    ("its priority does not exist", {"metadata": {**JOB["metadata"], "labels": LABELS}}, "PriorityClassMissing", "kubectl label job j -n ns kueue.x-k8s.io/priority-class=prod --overwrite"),
     (
         "its user stopped the notebook",
         {"metadata": {**JOB["metadata"], "annotations": {"kubeflow-resource-stopped": "x"}}},
         "StoppedByUser",
-        "kubectl annotate job j kubeflow-resource-stopped-",
+        "kubectl annotate job j -n ns kubeflow-resource-stopped-",
     ),
 ]  # fmt: skip
 

@@ -1,0 +1,160 @@
+"""Ways out that `why` shows: commands that work as they stand, and words where no command would.
+
+Pure words from objects. A way that the server would refuse, or that would change nothing, is worse than none: labels that
+nobody can change are not asked for, and a running job's queue is set together with holding it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from gpuaas.admission.picture import Picture, owner_of
+from gpuaas.admission.why_evidence import has_labels
+from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
+from gpuaas.base.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, LabelSelector, Requirement, from_label_selector
+
+View = Mapping[str, Any]
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+_OWN_NAME = "kubernetes.io/metadata.name"  # the server writes it, whatever anybody says
+_NOT_LABELLED = ("Pod", "Workload")  # their queue is not changed by a label
+_HELD_BY_SUSPEND = ("Job", "JobSet", "RayCluster", "RayJob")
+_COMPLAINTS = ("affinity/selector", "untolerated taint", "Insufficient", "runtime class gpuaas-process")
+
+
+def relabelled(kind: str, name: str, namespace: str, key: str, value: str) -> str:
+    return f"kubectl label {kind.lower()} {name} -n {namespace} {key}={value} --overwrite"
+
+
+def queued(kind: str, name: str, namespace: str, queue: str, *, runs: bool) -> str:
+    """Into a queue. What runs must be held in the same breath: its queue cannot be changed while it does."""
+    if runs and kind in _HELD_BY_SUSPEND:
+        patch = json.dumps({"metadata": {"labels": {QUEUE_LABEL: queue}}, "spec": {"suspend": True}})
+        return f"kubectl patch {kind.lower()} {name} -n {namespace} --type merge -p '{patch}'"
+    return relabelled(kind, name, namespace, QUEUE_LABEL, queue)
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    return next(iter(get_close_matches(name, known, n=1)), "")
+
+
+def other_queue(workload: View, queue: str) -> str:
+    kind, name = owner_of(workload)
+    if kind in _NOT_LABELLED:
+        return f"use the queue {queue}"
+    return relabelled(kind, name, workload["metadata"]["namespace"], QUEUE_LABEL, queue)
+
+
+def selecting(picture: Picture, workload: View, cluster: View) -> Iterator[str]:
+    """For a workload whose namespace its ClusterQueue does not take."""
+    namespace, name = workload["metadata"]["namespace"], cluster["metadata"]["name"]
+    labels = _labels(picture.namespace(namespace))
+    selector = _selector(cluster)
+    lacking = [each for each in (selector.requirements if selector else ()) if not each.matches(labels)]
+    if lacking and all(each.key != _OWN_NAME for each in lacking):
+        overwrite = " --overwrite" if any(each.key in labels for each in lacking) else ""
+        yield f"kubectl label namespace {namespace} {' '.join(map(_label, lacking))}{overwrite}"
+    for local in picture.local_queues:
+        found = picture.cluster_queue(local["spec"]["clusterQueue"]) if _in(local, namespace) else None
+        takes = _selector(found) if found is not None else None
+        if takes is not None and takes.matches(labels):
+            yield other_queue(workload, local["metadata"]["name"])
+            break
+    yield f"let it take {namespace}: spec.namespaceSelector of ClusterQueue {name}"
+
+
+def _selector(cluster: View) -> LabelSelector | None:
+    return from_label_selector((cluster.get("spec") or {}).get("namespaceSelector"))
+
+
+def _labels(obj: View | None) -> Mapping[str, str]:
+    return ((obj or {}).get("metadata") or {}).get("labels") or {}
+
+
+def _in(obj: View, namespace: str) -> bool:
+    return bool(obj["metadata"]["namespace"] == namespace)
+
+
+def selected(cluster: View) -> str:
+    """Which namespaces a ClusterQueue takes, as kubectl writes selectors."""
+    selector = _selector(cluster)
+    if selector is None:
+        return "no namespace at all"
+    return ", ".join(map(_requirement, selector.requirements))
+
+
+def _requirement(each: Requirement) -> str:
+    if each.operator == IN and len(each.values) == 1:
+        return f"{each.key}={each.values[0]}"
+    if each.operator in (IN, NOT_IN):
+        return f"{each.key} {each.operator} ({', '.join(each.values)})"
+    return f"!{each.key}" if each.operator == DOES_NOT_EXIST else each.key
+
+
+def _label(lacking: Requirement) -> str:
+    """What makes a namespace meet a requirement it does not meet."""
+    if lacking.operator == IN:
+        return f"{lacking.key}={lacking.values[0]}"
+    return f"{lacking.key}=true" if lacking.operator == EXISTS else f"{lacking.key}-"
+
+
+def placing(picture: Picture, stuck: Sequence[tuple[View, str]], unmatched: Sequence[str]) -> Iterator[str]:
+    """For pods that got quota and no node: what answers to the scheduler's words about each.
+
+    `unmatched` are flavors no node has. A taint matters only on nodes the pods could otherwise go to, and a node's being
+    full only if it could ever hold one of them.
+    """
+    words = " ".join(said for _, said in stuck)
+    pods = [pod for pod, _ in stuck]
+    known = bool(picture.nodes)
+    possible = [node for node in picture.nodes if any(has_labels(node, _node_selector(pod)) for pod in pods)]
+    if "affinity/selector" in words and "Insufficient" not in words:
+        names = ", ".join(unmatched)
+        yield (
+            f"give ResourceFlavor {names} labels that nodes have, or add a node with its labels"
+            if unmatched
+            else "make the job's node selector and the flavor's node labels agree"
+        )
+    if "untolerated taint" in words and (possible or not known):
+        yield "put the toleration for the taint into the flavor, so that every job gets it"
+    if "Insufficient" in words:
+        yield (
+            _too_large(pods, possible)
+            or "add a node that the flavor selects, or free one: its quota is larger than what the nodes have"
+        )
+    if "runtime class gpuaas-process" in words:
+        yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images"
+    if not any(each in words for each in _COMPLAINTS):
+        yield "see what the scheduler says: kubectl describe pod"
+
+
+def _node_selector(pod: View) -> Mapping[str, str]:
+    return (pod.get("spec") or {}).get("nodeSelector") or {}
+
+
+def _too_large(pods: Sequence[View], possible: Sequence[View]) -> str:
+    """A pod that asks for more of something than any node has in all: nothing that ends makes room for it."""
+    for pod in pods:
+        for resource, asked in _requests(pod).items():
+            largest = max((_offered(node, resource) for node in possible), key=lambda each: each.nano, default=asked)
+            if asked.nano > largest.nano:
+                return (
+                    f"less {resource} in each pod, and more pods: one asks for {asked}, and none of the nodes it may go "
+                    f"to has more than {largest}"
+                )
+    return ""
+
+
+def _requests(pod: View) -> dict[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for container in (pod.get("spec") or {}).get("containers") or ():
+        for resource, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+            total[resource] = total.get(resource, ZERO) + parse_quantity(amount)
+    return total
+
+
+def _offered(node: View, resource: str) -> Quantity:
+    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
