@@ -82,6 +82,10 @@ def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities:
     meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
     labels = meta.get("labels") or {}
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            state = "Failed" if condition["type"] == "Failed" else "Succeeded"
+            return Answer(subject, state, state, f"it has finished: {condition.get('message') or state}")
     queue, name, namespace = labels.get(QUEUE_LABEL), meta["name"], meta.get("namespace", "")
     names = [each["metadata"]["name"] for each in queues]
     here = f"queues in {namespace}: {', '.join(names) or 'none'}"

@@ -6,6 +6,7 @@ kind it is. Tables are plain text that fits a terminal; colour only where a term
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Command = Callable[..., Any]
-_NARROWEST = 6  # a column never gets narrower
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_NARROWEST = 4  # a column never gets narrower
 
 
 class WrongOption(click.ClickException):
@@ -141,12 +143,18 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
 
 def table_lines(headers: Sequence[str], rows: Sequence[Sequence[Any]], room: int) -> list[str]:
     """Columns as wide as needed; where there is less room, the widest give way. Room 0: as much as it takes."""
-    texts = [tuple(headers), *(tuple("" if cell is None else str(cell) for cell in row) for row in rows)]
+    texts = [tuple(headers), *(tuple("" if cell is None else _plain(str(cell)) for cell in row) for row in rows)]
     widths = [max(len(row[index]) for row in texts) for index in range(len(headers))]
     gap = "   " if not room or sum(widths) + 3 * (len(widths) - 1) <= room else "  "
     while room and sum(widths) + len(gap) * (len(widths) - 1) > room and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
     return [gap.join(_cut(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+
+
+def _plain(cell: str) -> str:
+    """One line that does nothing to the terminal, as kubectl shows what anybody may have written."""
+    first, *more = re.split(r"[\f\n\r\v]", cell, maxsplit=1)
+    return _CONTROL.sub(lambda found: f"^{chr(ord(found[0]) ^ 64)}", first) + "..." * bool(more)
 
 
 def _cut(cell: str, width: int) -> str:

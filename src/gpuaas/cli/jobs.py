@@ -114,7 +114,7 @@ async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer"
     from gpuaas.admission.why import why as explain
     from gpuaas.admission.why import why_no_workload
     from gpuaas.base.clock import SystemClock
-    from gpuaas.cli.look import find_job, find_workload, named, picture, workload_of
+    from gpuaas.cli.look import everything, find_job, find_workload, named, picture, workload_of
     from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
 
     workloads = (await client.list(WORKLOADS, namespace)).items
@@ -128,8 +128,9 @@ async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer"
     kind, obj = found
     whole = await picture(client, namespace)
     queues = [each for each in whole.local_queues if each["metadata"]["namespace"] == namespace]
-    classes = [each["metadata"]["name"] for each in (await client.list(PRIORITY_CLASSES)).items]
-    return why_no_workload(obj, kind, queues, priorities=classes)
+    classes = await everything(client, PRIORITY_CLASSES)
+    known = None if classes is None else [each["metadata"]["name"] for each in classes]
+    return why_no_workload(obj, kind, queues, priorities=known)
 
 
 @click.command()
@@ -198,17 +199,19 @@ async def show_logs(
 ) -> None:
     """`heard` is told of everything that comes."""
     from gpuaas.admission.picture import Picture, owner_of, pods_of, state_of
-    from gpuaas.cli.look import find_workload, pods_and_owners
+    from gpuaas.cli.look import pods_and_owners, whose_pods
+    from gpuaas.cli.wait import outcome
 
     told = False
     while True:
-        workload = await find_workload(client, namespace, job)
+        workload = await whose_pods(client, namespace, job)
         pods, owners = await pods_and_owners(client, namespace)
         mine = pods_of(Picture(pods=pods, owners=owners), workload)
         if mine:
             break
         name = f"{owner_of(workload)[1]} -n {namespace}"
-        waits = follow and state_of(workload) not in ("Succeeded", "Failed")
+        over = state_of(workload) in ("Succeeded", "Failed") or outcome(workload)[1] is not None
+        waits = follow and not over
         if not told:
             ahead = ", what it writes comes when it runs" if waits else ""
             click.echo(f"{job} has no pods (yet); gpuaas why {name} says why{ahead}", err=True)

@@ -77,19 +77,19 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
     }
     narrowed: set[Resource] = set()
     found = await asyncio.gather(
-        *(_all(client, resource, namespace, narrowed=narrowed) for resource in wanted.values())
+        *(everything(client, resource, namespace, narrowed=narrowed) for resource in wanted.values())
     )
     lists = {name: items or [] for name, items in zip(wanted, found, strict=True)}
     hidden = frozenset(name for name, items in zip(wanted, found, strict=True) if items is None)
     if pods:
         lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
-            lists["pods"] = await _all(client, PODS, namespace) or lists["pods"]
+            lists["pods"] = await everything(client, PODS, namespace) or lists["pods"]
     partial = frozenset(name for name, resource in wanted.items() if resource in narrowed)
     configuration = await _configuration(client)
     if (configuration is not None and configuration.devices.mapped) or any(map(claims_devices, lists["workloads"])):
         more = {"device_classes": DEVICE_CLASSES, "claim_templates": CLAIM_TEMPLATES, "device_slices": DEVICE_SLICES}
-        seen = await asyncio.gather(*(_all(client, resource, namespace) for resource in more.values()))
+        seen = await asyncio.gather(*(everything(client, resource, namespace) for resource in more.values()))
         hidden |= {name for name, items in zip(more, seen, strict=True) if items is None}
         lists |= {name: items or [] for name, items in zip(more, seen, strict=True)}
     return Picture(**lists, hidden=hidden, partial=partial, configuration=configuration)
@@ -118,11 +118,11 @@ async def _configuration(client: "HttpClient") -> "Configuration | None":
 async def pods_and_owners(client: "HttpClient", namespace: str) -> tuple[list[Object], list[Object]]:
     """The pods of a namespace, and what may stand between them and a job."""
     between = (JOBS, STATEFUL_SETS, REPLICA_SETS, RAY_CLUSTERS)
-    found = await asyncio.gather(*(_all(client, each, namespace, only=True) for each in (PODS, *between)))
+    found = await asyncio.gather(*(everything(client, each, namespace, only=True) for each in (PODS, *between)))
     return found[0] or [], [obj for items in found[1:] for obj in items or ()]
 
 
-async def _all(
+async def everything(
     client: "HttpClient",
     resource: Resource,
     namespace: str = "",
@@ -198,21 +198,33 @@ def gpus_of(spec: Object) -> int:
 
 async def find_workload(client: "HttpClient", namespace: str, name: str) -> Object:
     """By its own name, or by the name of what it was made for: `train`, `job/train`, `raycluster/dev`."""
-    everything = (await client.list(WORKLOADS, namespace)).items
-    found = named(everything, name)
+    here = (await client.list(WORKLOADS, namespace)).items
+    found = named(here, name)
     if found is not None:
         return found
     job = await find_job(client, namespace, name)
-    if job is not None and (found := await workload_of(client, namespace, job[1], everything)) is not None:
+    if job is not None and (found := await workload_of(client, namespace, job[1], here)) is not None:
         return found
-    raise click.ClickException(await _no_such(client, namespace, name, everything, known=job is not None))
+    raise click.ClickException(await _no_such(client, namespace, name, here, known=job is not None))
 
 
-async def workload_of(client: "HttpClient", namespace: str, job: Object, everything: list[Object]) -> Object | None:
+async def whose_pods(client: "HttpClient", namespace: str, name: str) -> Object:
+    """The workload, or the job itself: pods write whether or not a queue knows them (any more)."""
+    here = (await client.list(WORKLOADS, namespace)).items
+    found = named(here, name)
+    if found is not None:
+        return found
+    job = await find_job(client, namespace, name)
+    if job is None:
+        raise click.ClickException(await _no_such(client, namespace, name, here, known=False))
+    return await workload_of(client, namespace, job[1], here) or job[1]
+
+
+async def workload_of(client: "HttpClient", namespace: str, job: Object, workloads: list[Object]) -> Object | None:
     """The workload of what the job made, where not the job itself is queued: a Notebook's StatefulSet, elsewhere."""
     _, between = await pods_and_owners(client, namespace)
     made = {each["metadata"]["uid"] for each in between if _belongs(each, {job["metadata"]["uid"]})}
-    return next((each for each in everything if _belongs(each, made)), None)
+    return next((each for each in workloads if _belongs(each, made)), None)
 
 
 def _belongs(obj: Object, owners: set[str]) -> bool:
@@ -261,7 +273,7 @@ async def _no_such(client: "HttpClient", namespace: str, name: str, here: list[O
     if near:
         return f"{words}; did you mean {near[0]}?"
     elsewhere = sorted(
-        {each["metadata"]["namespace"] for each in await _all(client, WORKLOADS) or () if named([each], name)}
+        {each["metadata"]["namespace"] for each in await everything(client, WORKLOADS) or () if named([each], name)}
     )
     return (
         f"{words}; there is one in {', '.join(elsewhere)} (-n {elsewhere[0]})" if elsewhere else f"{words} (gpuaas ps)"

@@ -91,4 +91,5 @@ def _summary(seen: dict[str, Any]) -> str:
     shown = f"{total}" if any(row["used"] is None for row in seen["gpus"]) else f"{used} of {total} in use"
     running = sum(row["state"] in ("Running", "Admitted") for row in seen["jobs"])
     waiting = sum(row["state"] in ("Pending", "Reserved") for row in seen["jobs"])
-    return f"GPUs: {shown} · jobs: {running} admitted, {waiting} waiting"
+    gpus = f"GPUs: {shown} · " if seen["gpus"] else ""  # there are none, or they are not to be seen
+    return f"{gpus}jobs: {running} admitted, {waiting} waiting"

@@ -447,6 +447,17 @@ UNKNOWN: list[tuple[str, Object, str, str]] = [
 ]  # fmt: skip
 
 
+def test_a_job_that_has_finished_needs_no_queue_any_more() -> None:
+    done = {
+        **QUEUED,
+        "spec": {"suspend": False},
+        "status": {"conditions": [condition("Complete", message="All is done")]},
+    }
+    answer = why_no_workload(done, "Job", [])
+    assert (answer.state, answer.reason, answer.ways) == ("Succeeded", "Succeeded", ())
+    assert answer.sentence == "it has finished: All is done"
+
+
 @pytest.mark.parametrize(("job", "reason", "way"), [case[1:] for case in UNKNOWN], ids=[case[0] for case in UNKNOWN])
 def test_a_job_no_queue_knows(job: Object, reason: str, way: str) -> None:
     answer = why_no_workload(job, "Job", [{"metadata": {"name": "lq"}}], priorities=["dev", "prod"])

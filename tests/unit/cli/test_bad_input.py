@@ -204,3 +204,21 @@ def test_a_workload_is_stopped_and_resumed_by_the_name_of_its_job(shell: Shell) 
     eventually(lambda: shell.run("stop", "workload", "held", *IN).exit_code == 0, "no workload was made")
     assert shell.run("resume", "kwl", "job/held", *IN).stdout.startswith("workload/job-held-")
     assert shell.run("delete", "job", "held", *IN).exit_code == 0
+
+
+PLAIN = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: plain, namespace: default}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: i, command: [echo, hello]}]}}}
+"""
+
+
+def test_logs_and_why_know_jobs_that_no_queue_knows(shell: Shell, tmp_path: Path) -> None:
+    assert shell.run("apply", "-f", "-", stdin=PLAIN).exit_code == 0
+    eventually(lambda: "hello" in shell.run("logs", "plain").stdout, "it wrote nothing")
+    reader = str(tmp_path / "reader")
+    assert shell.run("user", "add", "reader", "--role", "view", "-n", "default", "--out", reader).exit_code == 0
+    answer = shell.run("why", "plain", "--kubeconfig", reader)
+    assert answer.exit_code == 0, "who may not see priorities may ask all the same"
+    assert shell.run("user", "rm", "reader").exit_code == 0

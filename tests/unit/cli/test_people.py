@@ -96,6 +96,21 @@ def test_tables_fit_the_room(room: int) -> None:
     assert lines[0].split() == ["JOB", "QUEUE", "STATE"]
 
 
+def test_jobs_of_all_namespaces_fit_a_phone() -> None:
+    row = ["team-a", "job/train", "default", "Running", "", "8", "2m55s"]
+    lines = table_lines(("NAMESPACE", "JOB", "QUEUE", "STATE", "POS", "GPUS", "AGE"), [row], 40)
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_what_somebody_wrote_into_an_object_does_nothing_to_the_terminal() -> None:
+    lines = table_lines(("MESSAGE",), [["red \x1b[31m\x07"], ["one\ntwo"]], 0)
+    assert lines == ["MESSAGE", "red ^[[31m^G", "one..."]
+
+
+def test_top_says_nothing_of_gpus_that_one_may_not_see() -> None:
+    assert screen({"jobs": [], "gpus": [], "queues": []}, room=80, height=0) == ["jobs: 0 admitted, 0 waiting"]
+
+
 def test_top_leaves_out_what_the_screen_cannot_show() -> None:
     job = {"namespace": "ns", "queue": "q", "state": "Running", "position": None, "gpus": "1", "age": "1s"}
     gpus = [{"product": "L4", "resource": "nvidia.com/gpu", "nodes": 1, "total": 4, "used": 3, "free": 1}]
