@@ -78,6 +78,7 @@ async def _submit(
     await _check_priority(client, wanted["priority"])
     executors, products = await _nodes(client, namespace)
     local = not wanted["image"] and "process" in executors
+    _warn_of_images(wanted["image"], executors)
     if not wanted["image"] and not executors:
         raise click.ClickException(
             "this cluster runs images: name one with --image (who may run processes on its machine needs none: "
@@ -99,6 +100,13 @@ def _check_program(first: str) -> None:
         raise click.NoSuchOption(first, possibilities=near)
     if not first.strip():
         raise WrongOption(f'the command is "{first}": a program was expected, such as: -- python train.py')
+
+
+def _warn_of_images(image: str, executors: set[str]) -> None:
+    if image and executors == {"process"}:
+        click.echo(
+            f"warning: this machine runs processes, and no image {image}: it will wait for a node that does", err=True
+        )
 
 
 def _folder(asked: str, *, here: bool) -> str:
@@ -167,7 +175,7 @@ def job_for(
     container: dict[str, Any] = {
         "name": "main",
         "image": image or ("local-process" if local else "simulated"),
-        "command": list(command),
+        "command": [word.replace("$$", "$$$$") for word in command],  # Kubernetes makes one $ of two
         "resources": {"requests": {"cpu": cpu, "memory": memory, **gpu}, **({"limits": gpu} if gpu else {})},
     }
     if workdir:
@@ -319,8 +327,9 @@ async def _notebook(client: "HttpClient", namespace: str, wanted: dict[str, Any]
         "resources": {"requests": requests, **({"limits": limits} if limits else {})},
     }
     pod: dict[str, Any] = {"containers": [container]}
+    executors, products = await _nodes(client, namespace)
+    _warn_of_images(wanted["image"], executors)
     if product:
-        _, products = await _nodes(client, namespace)
         pod["nodeSelector"] = {"nvidia.com/gpu.product": _product(product, products)}
     obj = {
         "apiVersion": "kubeflow.org/v1",

@@ -50,6 +50,12 @@ def test_a_wrong_number_of_gpus_is_told_the_form(asked: str) -> None:
     assert caught.value.message == f'--gpus "{asked}": a number, or PRODUCT:NUMBER such as H200:2'
 
 
+def test_a_command_arrives_as_it_was_written() -> None:
+    """Of two dollars Kubernetes makes one, so that a reference can be written; a shell's own number has two."""
+    job = job_for(("sh", "-c", "kill $$; echo $HOME $(INDEX)"), queue="q", local=True)
+    assert job["spec"]["template"]["spec"]["containers"][0]["command"][2] == "kill $$$$; echo $HOME $(INDEX)"
+
+
 def test_run_makes_a_job_for_the_queue() -> None:
     job = job_for(("python", "train.py"), queue="q", local=True, gpus="NVIDIA-L4:2", priority="prod", array="1-10")
     pod = job["spec"]["template"]["spec"]
