@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -254,10 +255,12 @@ def _detach(home: Home, started: Started) -> None:
     except KeyboardInterrupt:
         process.terminate()  # who changes their mind does not want it in the background
         raise
+    said = home.log.read_bytes()[start:].decode(errors="replace").strip()
     if running is None:
-        said = home.log.read_bytes()[start:].decode(errors="replace").strip()
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
         raise click.ClickException(f"it did not start (log: {home.log}):\n{words}")
+    for warning in re.findall(r"^\S+ \S+ W gpuaas: (.*)$", said, re.MULTILINE):
+        click.echo(f"warning: {warning}", err=True)  # nobody reads a log that nothing points to
     click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 

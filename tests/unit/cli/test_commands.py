@@ -24,6 +24,12 @@ import yaml
 
 from gpuaas.apiserver.frames import PREFACE, SETTINGS, settings
 
+FLEET = """
+clusters: [{name: local}]
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: Team_A}}
+"""
+
 
 @dataclass(frozen=True)
 class Said:
@@ -241,6 +247,11 @@ class TestLife:
         assert place.state["pid"] != before["pid"]
         assert place.state["url"] == before["url"]
         assert place.ask("/api/v1/namespaces/kept")[0] == 200
+
+    def test_what_a_cluster_refuses_of_its_fleet_is_said_at_once(self, place: Place, tmp_path: Path) -> None:
+        (tmp_path / "fleet.yaml").write_text(FLEET)
+        said = place.up("--fleet", str(tmp_path / "fleet.yaml"))
+        assert said.err.startswith('warning: fleet: Namespace Team_A: Namespace "Team_A" is invalid: metadata.name: ')
 
     def test_down_waits_until_it_has_gone_and_leaves_the_home_free(self, place: Place) -> None:
         place.up()
