@@ -65,6 +65,30 @@ async def test_a_node_that_never_spoke_becomes_unknown_after_the_grace_period() 
 
 
 @scenario
+async def test_who_makes_a_node_in_two_steps_is_not_written_over_in_between() -> None:
+    new = {**node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "status": {}}
+    async with stage(NodeLifecycleController) as on:
+        on.cluster.put(NODES, new)
+        await on.advance(0.1)
+        found = on.cluster.read(NODES, "n")
+        assert keys(found["spec"]["taints"]) == [("not-ready", "NoSchedule")]
+        on.cluster.set_status(NODES, "n", conditions=[{"type": "Ready", "status": "True"}])
+        await on.settle()
+        assert keys(on.cluster.read(NODES, "n")["spec"]["taints"]) == [("not-ready", "NoSchedule")]
+        await on.advance(0.2)
+        assert not on.cluster.read(NODES, "n")["spec"].get("taints")
+
+
+@scenario
+async def test_a_node_that_never_speaks_loses_the_taint_it_was_born_with() -> None:
+    new = {**node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "status": {}}
+    async with stage(NodeLifecycleController) as on:
+        on.cluster.put(NODES, new)
+        await on.advance(0.3)
+        assert not on.cluster.read(NODES, "n")["spec"].get("taints")
+
+
+@scenario
 async def test_a_silent_node_becomes_unknown_and_its_pods_leave_when_their_patience_ends() -> None:
     async with stage(NodeLifecycleController, TaintEvictionController) as on:
         on.cluster.put(NODES, node("n"))
