@@ -25,6 +25,7 @@ DEFINED = (
     ("github.com/kubeflow/trainer/v2", "v2.2.1", "manifests/base/crds/trainer.*.yaml"),
     ("github.com/kubeflow/training-operator", "v1.9.3", "manifests/base/crds/kubeflow.org_[!m]*.yaml"),
     ("github.com/kubeflow/mpi-operator", "v0.8.2", "manifests/base/kubeflow.org_mpijobs.yaml"),
+    ("k8s.io/autoscaler/cluster-autoscaler/apis", "v0.0.0-20240830133931-adfbe7e45277", "config/crd/*.yaml"),
 )
 
 

@@ -24,7 +24,7 @@ TOOLS = FOLDER / "tools"
 FLEET = FOLDER / "fleet.yaml"
 DIFFERENCES = FOLDER / "differences.toml"
 _EVENT = "KIND:.involvedObject.kind,NAME:.involvedObject.name,TYPE:.type,REASON:.reason,BY:.reportingComponent,MESSAGE:.message"
-_CLUSTER_WIDE = "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,admissionchecks,topologies"
+_CLUSTER_WIDE = "clusterqueues,cohorts,resourceflavors,workloadpriorityclasses,admissionchecks,provisioningrequestconfigs,topologies"
 _EVENTS = f"@sorted kubectl get events --no-headers -o custom-columns={_EVENT}"
 _AGES = "s/ was [0-9]*s/ was <age>/"
 _QUEUES = (
@@ -67,7 +67,7 @@ def tidy(value):
     if not isinstance(value, dict):
         return value
     made = {name: tidy(each) for name, each in value.items() if name not in ("resourceVersion", "managedFields")}
-    if made.get("kind") == "Workload":
+    if made.get("kind") == "Workload" and "spec" in made:
         ended(made)
     if isinstance(made.get("conditions"), list):
         made["conditions"].sort(key=lambda each: each["type"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from gpuaas.engine.companions import PROVISIONING
 from gpuaas.engine.values import Check, CheckState, Millis
 
 PREEMPTED = "Preempted"
@@ -135,14 +136,32 @@ def set_check(life: Life, status: CheckStatus) -> Life:
     return replace(life, checks=tuple(status if c.name == status.name else c for c in life.checks))
 
 
-def evict(life: Life, reason: str, message: str, now: Millis, cause: str = "", rule: str = "") -> Life:
+def lasting_checks(checks: Iterable[Check]) -> frozenset[str]:
+    """The checks of which an eviction leaves more than their names.
+
+    Upstream's controllers apply what they say, and what two of them have applied goes only when both leave it out. The
+    one that asks for nodes applies a check as a whole, with what was counted and what is added to pods; who evicts
+    leaves both out, and they stay. Those who answer any other check say only what they have to say.
+    """
+    return frozenset(check.name for check in checks if check.controller == PROVISIONING)
+
+
+def evict(
+    life: Life,
+    reason: str,
+    message: str,
+    now: Millis,
+    cause: str = "",
+    rule: str = "",
+    lasting: frozenset[str] = frozenset(),
+) -> Life:
     """Told to leave. Its quota stays counted, and it stays admitted, until it is released."""
     shown = f"DeactivatedDueTo{cause}" if reason == DEACTIVATED and cause else reason
     return replace(
         life,
         evicted=Flag(True, shown, message, now),
         preempted=Flag(True, rule, message, now) if rule else life.preempted,
-        checks=tuple(_reset(check, now) for check in life.checks),
+        checks=tuple(_reset(check, check.name in lasting, now) for check in life.checks),
         unhealthy=(),
         cluster=None,
         nominated=(),
@@ -189,13 +208,16 @@ def _not_admitted(reserved: bool, ready: bool, now: Millis) -> Flag:
             return Flag(False, "PendingDelayedTopologyRequests", message, now)
 
 
-def _reset(check: CheckStatus, now: Millis) -> CheckStatus:
-    """Back to pending. Only a check that asked for a retry keeps counting; what any other one counted is forgotten."""
+def _reset(check: CheckStatus, lasts: bool, now: Millis) -> CheckStatus:
+    """Back to pending. One that asked for a retry goes on counting; what any other counted is forgotten unless it lasts."""
     if check.state == "Pending":
         return check
-    retries = (check.retry_count or 0) + 1 if check.state == "Retry" else None
+    retries = check.retry_count if lasts else None
+    if check.state == "Retry":
+        retries = (check.retry_count or 0) + 1
     message = f"Reset to Pending after eviction. Previously: {check.state}"
-    return CheckStatus(check.name, "Pending", message, now, retries, check.requeue_after)
+    updates = check.updates if lasts else ()
+    return CheckStatus(check.name, "Pending", message, now, retries, check.requeue_after, updates)
 
 
 def _counted(evictions: tuple[tuple[str, str, int], ...], reason: str, cause: str) -> tuple[tuple[str, str, int], ...]:

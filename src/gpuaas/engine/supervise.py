@@ -53,6 +53,8 @@ class Surroundings:
     cluster_stop: StopPolicy | None = StopPolicy.NONE
     gates: str = ""
     """Who keeps it from being admitted, as its annotation says."""
+    lasting: frozenset[str] = frozenset()
+    """The checks of which an eviction leaves more than their names (`lifecycle.lasting_checks`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ def _retry_delay(life: Life, _: Surroundings, now: Millis) -> Step | None:
     return None
 
 
-def _activity(life: Life, _: Surroundings, now: Millis) -> Step | None:
+def _activity(life: Life, around: Surroundings, now: Millis) -> Step | None:
     if not life.active:
-        return _deactivate(life, now)
+        return _deactivate(life, around, now)
     if is_true(life.deactivation):
         return Step(replace(life, active=False))
     if life.requeue_at is not None and not is_true(life.reserved):
@@ -116,14 +118,14 @@ def _activity(life: Life, _: Surroundings, now: Millis) -> Step | None:
     return None
 
 
-def _deactivate(life: Life, now: Millis) -> Step | None:
+def _deactivate(life: Life, around: Surroundings, now: Millis) -> Step | None:
     """Inactive: evicted at once; the count of retries starts anew."""
     if is_true(life.evicted):
         return Step(life)
     target = life.deactivation
     cause = target.reason if is_true(target) and target is not None else ""
     message = "The workload is deactivated" + (f" due to {target.message}" if cause and target is not None else "")
-    gone = evict(life, DEACTIVATED, message, now, cause)
+    gone = evict(life, DEACTIVATED, message, now, cause, lasting=around.lasting)
     gone = replace(gone, deactivation=None, requeue_count=0, requeue_at=None)
     event = f"EvictedDueToDeactivated{f'DueTo{cause}' if cause else ''}"
     return Step(gone, event, message)
@@ -184,7 +186,7 @@ def _checks_and_admission(life: Life, around: Surroundings, now: Millis) -> Step
 
 def _while_reserved(life: Life, around: Surroundings, rules: ReadyRules | None, now: Millis, jitter: float) -> Step:
     if not is_true(life.evicted):
-        failed = _failed_checks(life, now)
+        failed = _failed_checks(life, around, now)
         if failed is not None:
             return failed
     stopped = _stopped(life, around, now)
@@ -202,7 +204,7 @@ def _while_reserved(life: Life, around: Surroundings, rules: ReadyRules | None, 
     return Step(life, again_at=min(moments, default=None))
 
 
-def _failed_checks(life: Life, now: Millis) -> Step | None:
+def _failed_checks(life: Life, around: Surroundings, now: Millis) -> Step | None:
     rejected = [c for c in life.checks if c.state == "Rejected"]
     if rejected:
         if is_true(life.deactivation):
@@ -213,7 +215,8 @@ def _failed_checks(life: Life, now: Millis) -> Step | None:
     retried = [c for c in life.checks if c.state == "Retry"]
     if retried:
         message = f"Evicted due to {_check_words(retried, 'Retry')}"
-        return Step(evict(life, ADMISSION_CHECK, message, now), "EvictedDueToAdmissionCheck", message)
+        gone = evict(life, ADMISSION_CHECK, message, now, lasting=around.lasting)
+        return Step(gone, "EvictedDueToAdmissionCheck", message)
     return None
 
 
@@ -231,7 +234,8 @@ def _stopped(life: Life, around: Surroundings, now: Millis) -> Step | None:
         if is_true(life.admitted):
             if stop is StopPolicy.HOLD_AND_DRAIN and not is_true(life.evicted):
                 message = f"The {kind} is stopped"
-                return Step(evict(life, reason, message, now), f"EvictedDueTo{reason}", message)
+                gone = evict(life, reason, message, now, lasting=around.lasting)
+                return Step(gone, f"EvictedDueTo{reason}", message)
         elif stop is None:
             return Step(give_up(life, "Inadmissible", f"{kind} {name} is terminating or missing", now))
         elif stop is not StopPolicy.NONE:
@@ -259,7 +263,7 @@ def _readiness(life: Life, around: Surroundings, rules: ReadyRules, now: Millis,
         message = "exceeding the maximum number of re-queuing retries"
         return Step(replace(life, deactivation=Flag(True, "RequeuingLimitExceeded", message, now)))
     message = f"Exceeded the PodsReady timeout {around.name}"
-    gone = evict(life, PODS_READY_TIMEOUT, message, now, cause)
+    gone = evict(life, PODS_READY_TIMEOUT, message, now, cause, lasting=around.lasting)
     until = max(now + backoff(count, rules, jitter), life.requeue_at or 0)
     return Step(replace(gone, requeue_count=count, requeue_at=until), "EvictedDueToPodsReadyTimeout", message)
 

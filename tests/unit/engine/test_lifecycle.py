@@ -13,6 +13,7 @@ from gpuaas.engine.lifecycle import (
     Life,
     evict,
     is_true,
+    lasting_checks,
     release,
     required_checks,
     reserve,
@@ -95,6 +96,17 @@ def test_what_an_eviction_leaves_of_the_retries_a_check_has_counted(state: Check
     life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
     life = set_check(life, CheckStatus("prov", state, retry_count=1))
     assert evict(life, "Preempted", "", 1).checks[0].retry_count == counted
+
+
+@pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", 1), ("Ready", 1), ("Pending", 1)])
+def test_what_the_autoscalers_check_counted_and_adds_to_pods_outlives_an_eviction(
+    state: CheckState, counted: int
+) -> None:
+    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
+    life = set_check(life, CheckStatus("prov", state, retry_count=1, updates=("labels",)))
+    lasting = lasting_checks([Check("prov", controller="kueue.x-k8s.io/provisioning-request"), Check("other")])
+    [left] = evict(life, "Preempted", "", 1, lasting=lasting).checks
+    assert (left.state, left.retry_count, left.updates) == ("Pending", counted, ("labels",))
 
 
 @pytest.mark.parametrize("state", ["Pending", "Ready"])

@@ -46,7 +46,7 @@ from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.amounts import written_in_bytes
 from gpuaas.engine.engine import Engine
-from gpuaas.engine.lifecycle import Flag, Life, required_checks
+from gpuaas.engine.lifecycle import Flag, Life, lasting_checks, required_checks
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.supervise import Surroundings, next_step
 from gpuaas.engine.values import StopPolicy
@@ -261,7 +261,9 @@ class KueueCore(Controller):
             for flavor in (each.get("flavors") or {}).values()
         )
         required: frozenset[str] = frozenset()
+        lasting: frozenset[str] = frozenset()
         if queue is not None:
+            lasting = lasting_checks(queue.spec.checks)
             flavors = frozenset(f.flavor for group in queue.spec.groups for f in group.flavors)
             required = required_checks(queue.spec.checks, assigned if given else None, flavors)
         return Surroundings(
@@ -272,6 +274,7 @@ class KueueCore(Controller):
             _stop_of(local),
             _stop_of(self._cluster_queues.get("", name)) if name else StopPolicy.NONE,
             gates_of(obj),
+            lasting,
         )
 
     async def _sync_priority(self, obj: Object) -> bool:

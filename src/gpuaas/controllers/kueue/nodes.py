@@ -20,11 +20,12 @@ from gpuaas.admission.node_health import ready_condition, runs, verdict
 from gpuaas.admission.placement import hosts_of, is_placed_pod, unhealthy_of
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import NotFound
-from gpuaas.client.kueue import RESOURCE_FLAVORS, WORKLOADS
+from gpuaas.client.kueue import ADMISSION_CHECKS, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
-from gpuaas.engine.lifecycle import NODE_FAILURES, evict
+from gpuaas.engine.lifecycle import NODE_FAILURES, evict, lasting_checks
 from gpuaas.engine.topology_values import HOSTNAME
+from gpuaas.engine.values import Check
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL
@@ -51,7 +52,8 @@ class PlacedNodes(Controller):
         self._nodes = self.follow(of(NODES), _itself, by=_health)
         self._pods = self.follow(of(PODS), _node_of_news, delay=_TOGETHER)
         self._workloads, self._flavors = of(WORKLOADS), of(RESOURCE_FLAVORS)
-        self._followed += [self._workloads, self._flavors]
+        self._checks = of(ADMISSION_CHECKS)
+        self._followed += [self._workloads, self._flavors, self._checks]
         self._workloads.add_index(_WORKLOADS, _hosts)
         self._pods.add_index(_BOUND, _bound_to)
         self._pods.add_index(_RUNNING, _runs_for)
@@ -120,9 +122,14 @@ class PlacedNodes(Controller):
             return False
         listed = ", ".join((*unhealthy, node))
         message = f"Workload eviction triggered due to multiple TAS assigned node failures, including: {listed}"
-        await self._write(workload, evict(life, NODE_FAILURES, message, round(self.clock.now() * 1000)))
+        now, lasting = round(self.clock.now() * 1000), lasting_checks(self._check(each.name) for each in life.checks)
+        await self._write(workload, evict(life, NODE_FAILURES, message, now, lasting=lasting))
         self.recorder.event(WORKLOADS, workload, NORMAL, f"EvictedDueTo{NODE_FAILURES}", message[:1024])
         return True
+
+    def _check(self, name: str) -> Check:
+        found = self._checks.get("", name) or {}
+        return Check(name, controller=(found.get("spec") or {}).get("controllerName", ""))
 
     async def _recover(self, workload: Object, node: str) -> None:
         life = life_of(workload)

@@ -25,7 +25,8 @@ from gpuaas.base.errors import ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.engine.engine import Engine
-from gpuaas.engine.lifecycle import NODE_FAILURES, evict, is_true, required_checks, reserve
+from gpuaas.engine.lifecycle import NODE_FAILURES, evict, is_true, lasting_checks, required_checks, reserve
+from gpuaas.engine.queues import Queue
 from gpuaas.engine.topology_values import HOSTNAME
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
@@ -105,7 +106,7 @@ class SecondLook:
             pod_sets = checked_pod_sets(obj, item.workload.pod_sets)
             name, words = self._engine.place(key, pod_sets, failed)
             if words:
-                await self._not_found(obj, failed, f"couldn't assign flavors to pod set {name}: {words}")
+                await self._not_found(obj, item.queue, failed, f"couldn't assign flavors to pod set {name}: {words}")
                 return
         if not any(given.delayed and given.domains is None for given in item.admission or ()):
             await self._found(obj, failed)
@@ -127,13 +128,14 @@ class SecondLook:
             words = f"Admitted by ClusterQueue {queue.name}, wait time since reservation was 0s"
             self._recorder.event(WORKLOADS, obj, NORMAL, "Admitted", words)
 
-    async def _not_found(self, obj: Object, failed: str, words: str) -> None:
+    async def _not_found(self, obj: Object, queue: Queue, failed: str, words: str) -> None:
         if not (failed and self._configured.now.nodes.fail_fast):
             self._recorder.event(WORKLOADS, obj, WARNING, "SecondPassFailed", words[:_EVENT_LIMIT])
             return
         nodes = ",".join(unhealthy_of(obj))
         message = f"Workload was evicted as there was no replacement for unhealthy node(s): {nodes}"
-        life = evict(life_of(obj), NODE_FAILURES, message, round(self._clock.now() * 1000))
+        now, lasting = round(self._clock.now() * 1000), lasting_checks(queue.spec.checks)
+        life = evict(life_of(obj), NODE_FAILURES, message, now, lasting=lasting)
         await write_status(self._client, WORKLOADS, obj, status_with(obj, life))
         self._recorder.event(WORKLOADS, obj, NORMAL, f"EvictedDueTo{NODE_FAILURES}", message)
 

@@ -155,6 +155,27 @@ async def test_a_failure_sends_the_workload_back_and_asks_again_later_until_it_w
 
 
 @scenario
+async def test_how_often_was_asked_is_known_after_nodes_came_and_the_workload_had_to_leave_them() -> None:
+    async with cluster() as on:
+        put_config(on, retryStrategy={"backoffLimitCount": 3, "backoffBaseSeconds": 60, "backoffMaxSeconds": 1800})
+        await submitted(on)
+        await answer(on, "wl-nodes-1", "Failed", "no nodes")
+        leave(on)
+        await on.advance(61)
+        await answer(on, "wl-nodes-2", "Provisioned", "here")
+        queue = on.cluster.read(LOCAL_QUEUES, "main", "team")
+        on.cluster.put(LOCAL_QUEUES, {**queue, "spec": {**queue["spec"], "stopPolicy": "HoldAndDrain"}})
+        await on.settle()
+        [check] = on.cluster.read(WORKLOADS, "wl", "team")["status"]["admissionChecks"]
+        assert (check["state"], check["retryCount"]) == ("Pending", 1)
+        assert check["podSetUpdates"][0]["annotations"][CONSUMES] == "wl-nodes-2"
+        leave(on)
+        on.cluster.put(LOCAL_QUEUES, queue)
+        await on.settle()
+        assert requests(on) == ["wl-nodes-2"]
+
+
+@scenario
 async def test_another_configuration_makes_another_request() -> None:
     async with cluster() as on:
         await submitted(on)
