@@ -64,9 +64,10 @@ async def test_a_node_that_never_spoke_becomes_unknown_after_the_grace_period() 
         assert keys(found["spec"]["taints"]) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
 
 
+@pytest.mark.parametrize("status", [{}, {"conditions": [{"type": "Ready", "status": "True"}]}], ids=["bare", "ready"])
 @scenario
-async def test_who_makes_a_node_in_two_steps_is_not_written_over_in_between() -> None:
-    new = {**node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "status": {}}
+async def test_who_makes_a_node_in_several_steps_is_not_written_over_in_between(status: Any) -> None:
+    new = {**node("n", taints=[{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]), "status": status}
     async with stage(NodeLifecycleController) as on:
         on.cluster.put(NODES, new)
         await on.advance(0.1)

@@ -5,9 +5,9 @@ harm, and a control plane that was away gives every node the whole grace period 
 never had a lease was written by hand, by a test or a planner: nobody said it would be renewed, and it is taken at its
 word. (A real controller manager would call it lost; who tests against one switches that off.)
 
-A node that came without conditions is left alone for a moment: tests and planners make nodes in two steps, and a write of
-ours between their reading the node and writing its status would make them begin again. (A real controller manager takes
-between 5 and 220 ms to take the first taint off such a node.)
+A new node is left alone for a moment: tests and planners make nodes in several steps, and a write of ours between their
+reading a node and writing its status would make them begin again. (A real controller manager takes between 5 and 220 ms
+to take the taint off that nodes are born with.)
 """
 
 from collections.abc import Iterable, Mapping
@@ -71,7 +71,7 @@ class NodeLifecycleController(Controller):
 
     def _meet(self, node: Object) -> None:
         name = node["metadata"]["name"]
-        self._made[name] = self.clock.now() + (0.0 if readiness(node) else BIRTH)
+        self._made[name] = self.clock.now() + BIRTH
         message = f"Node {name} event: Registered Node {name} in Controller"
         self.recorder.event(NODES, node, NORMAL, "RegisteredNode", message)
 
