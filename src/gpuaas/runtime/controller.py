@@ -118,10 +118,12 @@ class Controller(Loop):
         *,
         delay: float = 0.0,
         by: Callable[[Mapping[str, Any]], Any] | None = None,
+        owned: bool = False,
     ) -> Informer:
         """Each change of an object queues the keys it concerns, as it was and as it is; by default its own.
 
-        With a `delay` news that come together are looked at together. With `by`, only a change of what that reads counts.
+        With a `delay` news that come together are looked at together. With `by`, only a change of what that reads counts;
+        with `owned`, only one of an object that belongs to another.
         """
         self._followed.append(informer)
 
@@ -133,7 +135,7 @@ class Controller(Loop):
                     for key in keys(obj) if keys else (key_of(obj),):
                         self.queue.add_after(key, delay)
 
-        informer.subscribe(changed)
+        informer.subscribe(changed, owned=owned)
         return informer
 
     @abstractmethod

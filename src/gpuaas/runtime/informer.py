@@ -37,6 +37,7 @@ class Informer:
         self._clock = clock
         self._objects: dict[Key, Object] = {}
         self._handlers: list[Handler] = []
+        self._of_owned: list[Handler] = []  # that hear only of objects that belong to another one
         self._indexers: dict[str, Indexer] = {OWNER: _owner_uids, NAMESPACE: _namespaces}
         self._indexes: dict[str, dict[str, dict[Key, Object]]] = {OWNER: {}, NAMESPACE: {}}
         self._synced = asyncio.Event()
@@ -70,21 +71,23 @@ class Informer:
 
     # Listening
 
-    def subscribe(self, handler: Handler) -> None:
-        """Who comes late is told of everything that is there already."""
-        self._handlers.append(handler)
+    def subscribe(self, handler: Handler, *, owned: bool = False) -> None:
+        """Who comes late is told of everything that is there already. `owned`: only of objects that belong to others,
+        before or after, which is asked once for all who want that."""
+        (self._of_owned if owned else self._handlers).append(handler)
         for obj in self.all():
-            handler(None, obj)
+            if not owned or owners_of(obj):
+                handler(None, obj)
 
     def unsubscribe(self, handler: Handler) -> None:
-        self._handlers.remove(handler)
+        (self._handlers if handler in self._handlers else self._of_owned).remove(handler)
 
     def hears(self, handler: Handler) -> bool:
-        return handler in self._handlers
+        return handler in self._handlers or handler in self._of_owned
 
     @property
     def has_listeners(self) -> bool:
-        return bool(self._handlers)
+        return bool(self._handlers or self._of_owned)
 
     def add_index(self, index: str, indexer: Indexer) -> None:
         """`indexed(index, value)` then gives the objects for which `indexer` names the value."""
@@ -216,7 +219,12 @@ class Informer:
         else:
             self._objects[key] = new
         self._tell_leavers(key, new)
-        for handler in self._handlers:
+        self._tell(self._handlers, old, new)
+        if self._of_owned and ((old is not None and owners_of(old)) or (new is not None and owners_of(new))):
+            self._tell(self._of_owned, old, new)
+
+    def _tell(self, handlers: Iterable[Handler], old: Object | None, new: Object | None) -> None:
+        for handler in handlers:
             try:
                 handler(old, new)
             except Exception:  # one listener's fault must not stop the others' news

@@ -1,5 +1,6 @@
 """Reading built-in kinds: what is kept, what is dropped, what is refused and in which words."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuaas.base.errors import BadRequest
+from gpuaas.machinery.schema import scalars
 from gpuaas.machinery.schema.decode import normalize
 from gpuaas.machinery.schema.model import Schema, SchemaSet
 from gpuaas.machinery.schema.strict import duplicate_fields, strict_error, strict_messages
@@ -148,6 +150,34 @@ def test_times_are_utc_and_whole(job_schema: Schema, sent: str, kept: str) -> No
 def test_micro_times_keep_six_digits(job_schema: Schema) -> None:
     obj = {**job(), "metadata": {"renewed": "2026-01-01T01:00:00.120000+01:00"}}
     assert normalize(job_schema, obj).obj["metadata"] == {"renewed": "2026-01-01T00:00:00.120000Z"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-01-01T00:00:00.120000Z",
+        "0001-01-01T00:00:00.000000Z",
+        "0999-12-31T23:59:59.999999Z",
+        "2026-02-30T00:00:00.000000Z",
+        "2026-01-01 00:00:00.000000Z",
+        "2026-01-01t00:00:00.000000Z",
+        "2026-01-01T00:00:00.000000z",
+        "2026-01-01T00:00:00.000000+00:00Z",
+        "2026-01-01T24:00:00.000000Z",
+        "2026-W01-4T00:00:00.000000Z",
+        "20260101T00:00:00.000000000Z",
+        "2026-01-01T00:00:00,120000Z",
+        "2026-01-01T00:00:00.12000\u0661Z",
+    ],
+)
+def test_a_micro_time_as_it_is_kept_is_read_as_any_other(text: str) -> None:
+    def read(how: Callable[[str], str | None]) -> str | None:
+        try:
+            return how(text)
+        except scalars.Unreadable as problem:
+            return f"refused: {problem}"
+
+    assert read(scalars.canonical_micro_time) == read(scalars._micro_time)
 
 
 QUANTITY = r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

@@ -53,6 +53,33 @@ async def test_list_then_watch_tells_everything_once() -> None:
 
 
 @scenario
+async def test_who_asks_only_for_what_belongs_to_others_hears_of_nothing_else() -> None:
+    cluster = FakeCluster()
+    owner = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}]
+    owned = config_map("owned")
+    owned["metadata"]["ownerReferences"] = owner
+    cluster.put(CONFIG_MAPS, owned)
+    cluster.put(CONFIG_MAPS, config_map("free"))
+    informers = Informers(cluster, cluster.clock)
+    view, early, late = informers.of(CONFIG_MAPS), _Seen(), _Seen()
+    view.subscribe(early, owned=True)
+    informers.start()
+    await view.synced()
+    view.subscribe(late, owned=True)
+    await cluster.patch(CONFIG_MAPS, "free", {"data": {"x": "1"}}, "default")
+    await cluster.patch(CONFIG_MAPS, "free", {"metadata": {"ownerReferences": owner}}, "default")
+    await cluster.patch(CONFIG_MAPS, "owned", {"metadata": {"ownerReferences": None}}, "default")
+    await cluster.patch(CONFIG_MAPS, "owned", {"data": {"x": "1"}}, "default")
+    await _turns()
+    assert early.news == late.news == ["+owned", "~free", "~owned"]
+    assert view.hears(early)
+    view.unsubscribe(early)
+    assert not view.hears(early)
+    assert view.has_listeners
+    await informers.stop()
+
+
+@scenario
 async def test_a_watch_that_ends_is_resumed_without_a_new_list() -> None:
     cluster = FakeCluster()
     informers = Informers(cluster, cluster.clock)

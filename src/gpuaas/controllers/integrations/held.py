@@ -22,7 +22,7 @@ from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, annotations_of, key_of, labels_of
+from gpuaas.runtime.metadata import Key, annotations_of, key_of, labels_of, owners_of
 
 POD_PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
 _EVENT_LIMIT = 1024
@@ -36,6 +36,8 @@ class HeldController(Controller):
     tells_series = True
     always_on = False
     """Looks after what is held already even where the configuration has its integration off."""
+    of_owned = True
+    """Of workloads, only those that belong to somebody concern its jobs."""
 
     def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)
@@ -45,7 +47,7 @@ class HeldController(Controller):
         of = deps.informers.of
         self.jobs = self.follow(of(self.integration.resource), self.job_keys)
         self.workloads = Workloads(self.client, of(WORKLOADS), self.clock)
-        self.follow(of(WORKLOADS), self.workload_keys)
+        self.follow(of(WORKLOADS), self.workload_keys, owned=self.of_owned)
         self._namespaces = of(NAMESPACES)
         self.workload_classes, self.pod_classes = of(PRIORITY_CLASSES), of(POD_PRIORITY_CLASSES)
         self._followed += [self._namespaces, self.workload_classes, self.pod_classes]
@@ -70,9 +72,7 @@ class HeldController(Controller):
 
     def workload_keys(self, workload: Mapping[str, Any]) -> Iterable[Any]:
         """Its job, and the children of its job."""
-        owners = workload["metadata"].get("ownerReferences")
-        if not owners:
-            return ()  # most often: this is asked of every workload by every controller
+        owners = owners_of(workload)
         resource, namespace = self.integration.resource, workload["metadata"].get("namespace", "")
         found = [
             Key(namespace, reference["name"])

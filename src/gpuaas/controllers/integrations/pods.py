@@ -54,6 +54,7 @@ class PodController(QueueableController):
     component = COMPONENT
 
     always_on = True
+    of_owned = False  # a group's workload may be made before its pods
 
     def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         self._pods = Pods()

@@ -65,7 +65,16 @@ def canonical_micro_time(value: Any) -> str | None:
     """metav1.MicroTime: UTC, always six digits after the second."""
     if value.__class__ is not str:
         raise Unreadable("", wrong_type="string")
-    return _micro_time(value)
+    return value if _is_plain_micro_time(value) else _micro_time(value)
+
+
+def _is_plain_micro_time(text: str) -> bool:
+    """Whether it is one as it is kept, which is what programs send: no two are alike, so remembering does not help."""
+    try:
+        moment = datetime.fromisoformat(text[:-1])
+    except ValueError:
+        return False
+    return len(text) == 27 and moment.year > 1 and f"{moment.isoformat(timespec='microseconds')}Z" == text
 
 
 @lru_cache(maxsize=8_192)
