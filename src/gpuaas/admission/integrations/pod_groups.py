@@ -29,6 +29,7 @@ Object = dict[str, Any]
 View = Mapping[str, Any]
 
 WAITING = "WaitingForReplacementPods"
+_FAILED = "PodsFailed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,13 @@ def is_group_workload(workload: View) -> bool:
 
 def is_abandoned(pods: Sequence[View], workload: View) -> bool:
     """Somebody deleted all its pods. After an eviction, which deletes them too, others are waited for instead."""
-    return all(map(is_deleting, pods)) and outcome.eviction_of(workload) is None
+    return all(map(is_deleting, pods)) and outcome.eviction_of(workload) is None and not _waits_since_eviction(workload)
+
+
+def _waits_since_eviction(workload: View) -> bool:
+    """Somebody gave it quota by hand before the pods came that it waits for."""
+    known = conditions_of(workload).get(WAITING)
+    return known is not None and known["status"] == "True" and known.get("reason") != _FAILED
 
 
 def fit(pods: Sequence[Object], workload: View, now: float) -> Fit:
@@ -162,7 +169,7 @@ def waiting(workload: View, absent: int, now: float) -> Object | None:
         elif known is not None and known["status"] == "True":
             return None
         else:
-            reason, message = "PodsFailed", "Some Failed pods need replacement"
+            reason, message = _FAILED, "Some Failed pods need replacement"
     elif known is None:
         return None
     else:

@@ -124,6 +124,9 @@ def test_a_group_is_abandoned_only_by_others_than_kueue() -> None:
     assert pod_groups.is_abandoned(gone, workload())
     assert not pod_groups.is_abandoned([*gone, pod("c")], workload())
     assert not pod_groups.is_abandoned(gone, workload(2, "r", {"type": "Evicted", "status": "True"}))
+    waits = {"type": "WaitingForReplacementPods", "status": "True"}
+    assert not pod_groups.is_abandoned(gone, workload(2, "r", {**waits, "reason": "Preempted"}))
+    assert pod_groups.is_abandoned(gone, workload(2, "r", {**waits, "reason": "PodsFailed"}))
 
 
 @pytest.mark.parametrize(
