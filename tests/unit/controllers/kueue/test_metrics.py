@@ -155,6 +155,20 @@ async def test_who_waits_in_line_until_something_changes_and_who_runs() -> None:
 
 
 @scenario
+async def test_a_cohort_that_moves_takes_those_who_run_below_it_along() -> None:
+    """Upstream counts up and down on the way to the root of the day: after a move it is wrong, and may fall below none."""
+    async with house() as world:
+        world.on.cluster.put(COHORTS, {"metadata": {"name": "all"}, "spec": {"parentName": "old"}})
+        workload(world.on, "running", 3)
+        await world.on.settle()
+        name = 'kueue_cohort_subtree_admitted_active_workloads{{cohort="{}"}}'
+        assert (world.value(name.format("old")), world.value(name.format("new"))) == (1, None)
+        world.on.cluster.put(COHORTS, {"metadata": {"name": "all"}, "spec": {"parentName": "new"}})
+        await world.on.settle()
+        assert (world.value(name.format("old")), world.value(name.format("new"))) == (None, 1)
+
+
+@scenario
 async def test_nobody_is_in_line_in_a_stopped_queue() -> None:
     async with house() as world:
         queue(world.on, "research", 4, stopPolicy="Hold")
