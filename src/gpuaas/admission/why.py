@@ -25,6 +25,7 @@ from gpuaas.admission.why_evidence import (
 from gpuaas.admission.why_ways import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
+    less_close,
     nearest,
     other_queue,
     placing,
@@ -289,7 +290,8 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
-    ways = tuple(ways_out(found))[:_MOST_WAYS]
+    looser = less_close(workload) if found.token is Token.TOPOLOGY else ()
+    ways = (*ways_out(found), *looser)[:_MOST_WAYS]
     queue = found.cluster_queue or ""
     if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
         first = engine.forest.queues[queue].pending.ordered()[0].key

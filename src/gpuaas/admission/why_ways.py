@@ -101,6 +101,13 @@ def _label(lacking: Requirement) -> str:
     return f"{lacking.key}=true" if lacking.operator == EXISTS else f"{lacking.key}-"
 
 
+def less_close(workload: View) -> Iterator[str]:
+    """For pods that must be together in one place, where none has room for all of them."""
+    requests = [each.get("topologyRequest") or {} for each in workload["spec"].get("podSets") or ()]
+    for level in sorted({str(each["required"]) for each in requests if each.get("required")}):
+        yield f"kueue.x-k8s.io/podset-preferred-topology: {level} instead of required: as few of them as hold its pods"
+
+
 def placing(picture: Picture, stuck: Sequence[tuple[View, str]], unmatched: Sequence[str]) -> Iterator[str]:
     """For pods that got quota and no node: what answers to the scheduler's words about each.
 

@@ -317,6 +317,25 @@ def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
     )
 
 
+def test_pods_that_need_not_be_in_one_place_fit_sooner() -> None:
+    asked = workload(gpus=4)
+    asked["spec"]["podSets"][0] |= {"count": 2, "topologyRequest": {"required": "rack"}}
+    racks = {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    nodes = [node(f"n{rack}", "L4") for rack in "ab"]
+    for each in nodes:
+        each["metadata"]["labels"]["rack"] = each["metadata"]["name"]
+        each["status"]["conditions"] = [condition("Ready")]
+    quota = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [quota]}]
+    seen = picture(asked, cluster={"resourceGroups": groups}, nodes=nodes, topologies=[racks])
+    seen.flavors[0]["spec"]["topologyName"] = "racks"
+    answer = why(seen, asked, NOW)
+    assert answer.reason == "TopologyPlacementFailed"
+    assert answer.ways[-1] == (
+        "kueue.x-k8s.io/podset-preferred-topology: rack instead of required: as few of them as hold its pods"
+    )
+
+
 def test_no_way_out_asks_for_a_label_nobody_can_change() -> None:
     only = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}
     asked = workload()
