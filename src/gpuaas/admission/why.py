@@ -15,6 +15,7 @@ from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
 from gpuaas.admission.why_evidence import (
     flavor_lines,
+    flavors_without_nodes,
     mismatched,
     no_node_has,
     quota_lines,
@@ -290,6 +291,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
+    unmatched = [f"ResourceFlavor {name}" for name in flavors_without_nodes(picture, workload)]
     looser = less_close(workload) if found.token is Token.TOPOLOGY else ()
     ways = (*ways_out(found), *looser)[:_MOST_WAYS]
     queue = found.cluster_queue or ""
@@ -301,6 +303,8 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
             f"what helps that one: gpuaas why {name} -n {place}",
             f"BestEffortFIFO as spec.queueingStrategy of ClusterQueue {queue}",
         )
+    if not ways and unmatched:
+        ways = (f"give {', '.join(unmatched)} labels that nodes have, or add nodes with its labels",)
     if uncovered(found):
         groups = ((picture.cluster_queue(queue) or {}).get("spec") or {}).get("resourceGroups") or ()
         covered = [each for group in groups for each in group.get("coveredResources") or ()]

@@ -146,13 +146,17 @@ def _holders(numbers: Numbers) -> Iterator[str]:
 
 def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:
     """Flavors of its queue that no node has."""
-    if not picture.nodes:
-        return
+    for name in flavors_without_nodes(picture, workload):
+        yield from no_node_has(picture, name)
+
+
+def flavors_without_nodes(picture: Picture, workload: View) -> Iterator[str]:
     local = picture.local_queue(workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", ""))
     cluster = picture.cluster_queue(local["spec"]["clusterQueue"]) if local is not None else None
     for group in ((cluster or {}).get("spec") or {}).get("resourceGroups") or ():
         for each in group.get("flavors") or ():
-            yield from no_node_has(picture, each["name"])
+            if any(no_node_has(picture, each["name"])):
+                yield each["name"]
 
 
 def no_node_has(picture: Picture, name: str) -> Iterator[str]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Command = Callable[..., Any]
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
+_MORE = {
+    401: "; its token is not known here (any more)",
+    404: "; is Kueue installed there, and is the address in the kubeconfig a cluster's?",
+}
 _NARROWEST = 4  # a column never gets narrower
 
 
@@ -69,7 +73,9 @@ class Target:
 
         if isinstance(error, KubeconfigError) and self.kubeconfig is None and "there is no kubeconfig" in str(error):
             return "; start a cluster with gpuaas up -d, or name one with --kubeconfig"
-        return "; its token is not known here (any more)" if getattr(error, "code", 0) == 401 else ""
+        if getattr(error, "details", {}).get("name"):
+            return ""  # of one object: the message says all there is
+        return _MORE.get(getattr(error, "code", 0), "")
 
     def is_here(self) -> bool:
         """Whether the cluster's server is reached on this very machine, so that its folders are ours."""

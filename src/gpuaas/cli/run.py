@@ -52,7 +52,7 @@ def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wa
     elif target.output == "yaml":
         from gpuaas.machinery.yamltext import dump_yaml
 
-        click.echo(dump_yaml(made))
+        click.echo(dump_yaml(made), nl=False)
     else:
         click.echo(
             f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}",

@@ -157,7 +157,7 @@ def encode(pem: str) -> str:
 def _read(file: Path) -> dict[str, Any]:
     try:
         content = yaml.load(file.read_text(), Loader=_LOADER)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"{file} is not YAML: {error}") from error
     if content is None:
         return {}

@@ -336,6 +336,20 @@ def test_pods_that_need_not_be_in_one_place_fit_sooner() -> None:
     )
 
 
+def test_where_no_node_has_the_flavor_that_is_what_to_change() -> None:
+    asked = workload()
+    asked["spec"]["podSets"][0]["topologyRequest"] = {"preferred": "rack"}
+    racks = {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    seen = picture(asked, nodes=[node("n1", "L40S")], topologies=[racks])
+    for each in seen.flavors:
+        each["spec"]["topologyName"] = "racks"
+    answer = why(seen, asked, NOW)
+    assert answer.reason == "TopologyPlacementFailed"
+    assert answer.ways == (
+        "give ResourceFlavor l4, ResourceFlavor h200 labels that nodes have, or add nodes with its labels",
+    )
+
+
 def test_no_way_out_asks_for_a_label_nobody_can_change() -> None:
     only = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}
     asked = workload()

@@ -222,3 +222,15 @@ def test_logs_and_why_know_jobs_that_no_queue_knows(shell: Shell, tmp_path: Path
     answer = shell.run("why", "plain", "--kubeconfig", reader)
     assert answer.exit_code == 0, "who may not see priorities may ask all the same"
     assert shell.run("user", "rm", "reader").exit_code == 0
+
+
+def test_a_kubeconfig_that_is_none_and_an_address_that_is_no_cluster_are_told(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    told = shell.run("ps", "--kubeconfig", str(tmp_path / "binary"))
+    assert told.exit_code == 1
+    assert f"{tmp_path / 'binary'} is not YAML" in told.stderr
+    kept = Path(str(shell.environment["GPUAAS_HOME"])) / "kubeconfig"
+    (tmp_path / "nowhere").write_text(kept.read_text().replace("/clusters/local", "/clusters/nowhere"))
+    told = shell.run("ps", "--kubeconfig", str(tmp_path / "nowhere"))
+    assert told.exit_code == 1
+    assert "is Kueue installed there, and is the address in the kubeconfig a cluster's?" in told.stderr
