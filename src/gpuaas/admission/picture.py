@@ -39,6 +39,7 @@ class Picture:
     workloads: list[Object] = field(default_factory=list)
     checks: list[Object] = field(default_factory=list)
     topologies: list[Object] = field(default_factory=list)
+    priorities: list[Object] = field(default_factory=list)  # WorkloadPriorityClasses
     nodes: list[Object] = field(default_factory=list)
     pods: list[Object] = field(default_factory=list)
     owners: list[Object] = field(default_factory=list)  # what stands between jobs and pods: sets, jobs, Ray clusters

@@ -26,6 +26,7 @@ from gpuaas.admission.why_evidence import (
 from gpuaas.admission.why_ways import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
+    higher_priority,
     less_close,
     nearest,
     other_queue,
@@ -36,6 +37,7 @@ from gpuaas.admission.why_ways import (
     selecting,
 )
 from gpuaas.base.selectors import from_label_selector
+from gpuaas.engine.explain import Explanation
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
 
@@ -291,9 +293,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
-    unmatched = [f"ResourceFlavor {name}" for name in flavors_without_nodes(picture, workload)]
-    looser = less_close(workload) if found.token is Token.TOPOLOGY else ()
-    ways = (*ways_out(found), *looser)[:_MOST_WAYS]
+    ways = _ways(picture, workload, found)[:_MOST_WAYS]
     queue = found.cluster_queue or ""
     if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
         first = engine.forest.queues[queue].pending.ordered()[0].key
@@ -303,16 +303,26 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
             f"what helps that one: gpuaas why {name} -n {place}",
             f"BestEffortFIFO as spec.queueingStrategy of ClusterQueue {queue}",
         )
-    if not ways and unmatched:
-        ways = (f"give {', '.join(unmatched)} labels that nodes have, or add nodes with its labels",)
-    if uncovered(found):
-        groups = ((picture.cluster_queue(queue) or {}).get("spec") or {}).get("resourceGroups") or ()
-        covered = [each for group in groups for each in group.get("coveredResources") or ()]
-        ways = (f"ask only for what the queue has: {', '.join(covered)}",) if covered else ()
-    if flavors := mismatched(found):
+    if mismatched(found):
         reason = Token.NO_MATCHING_FLAVOR.value
-        ways = (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)
     return Answer(subject, "Pending", reason, words, tuple(dict.fromkeys(evidence)), ways, queue, found.position)
+
+
+def _ways(picture: Picture, workload: View, found: Explanation) -> tuple[str, ...]:
+    if flavors := mismatched(found):
+        return (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)
+    if uncovered(found):
+        groups = ((picture.cluster_queue(found.cluster_queue or "") or {}).get("spec") or {}).get(
+            "resourceGroups"
+        ) or ()
+        covered = [each for group in groups for each in group.get("coveredResources") or ()]
+        return (f"ask only for what the queue has: {', '.join(covered)}",) if covered else ()
+    looser = less_close(workload) if found.token is Token.TOPOLOGY else ()
+    ways = (*ways_out(found, lambda number: higher_priority(picture, workload, number)), *looser)
+    unmatched = [f"ResourceFlavor {name}" for name in flavors_without_nodes(picture, workload)]
+    if not ways and unmatched:
+        return (f"give {', '.join(unmatched)} labels that nodes have, or add nodes with its labels",)
+    return ways
 
 
 def _is_strict(picture: Picture, queue: str) -> bool:

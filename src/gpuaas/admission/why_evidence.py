@@ -6,7 +6,7 @@ Pure words from the engine's explanation and from the nodes; which answer is giv
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -85,8 +85,8 @@ def lacking(found: Explanation) -> Numbers | None:
     return min(possible, key=lambda each: (each.resource in ("cpu", "memory"), each.missing), default=None)
 
 
-def ways_out(found: Explanation) -> Iterator[str]:
-    """The engine's remedies; more quota only where the queue has some already."""
+def ways_out(found: Explanation, prioritized: Callable[[int], str] = lambda _: "") -> Iterator[str]:
+    """The engine's remedies; more quota only where the queue has some already. `prioritized` says how to get a priority."""
     if (most := _most(found)) is not None and most.capacity:
         yield f"ask for at most {text(most.resource, most.capacity)} {most.resource}"
     never = {each.flavor for each in found.numbers if each.requested > 0 and each.capacity == 0}
@@ -94,6 +94,8 @@ def ways_out(found: Explanation) -> Iterator[str]:
     for remedy in found.remedies:
         if remedy.kind == "Quota" and best is not None and any(flavor in never for flavor, _, _ in remedy.amounts):
             yield f"{text(best.resource, best.missing)} more {best.resource} in {best.flavor}"
+        elif remedy.kind == "Priority" and (how := prioritized(remedy.number or 0)):
+            yield f"{remedy.words}: {how}"
         elif remedy.kind != "Nothing":
             yield remedy.words
 

@@ -101,6 +101,17 @@ def _label(lacking: Requirement) -> str:
     return f"{lacking.key}=true" if lacking.operator == EXISTS else f"{lacking.key}-"
 
 
+def higher_priority(picture: Picture, workload: View, number: int) -> str:
+    """How to get a priority of at least that; nothing where no class gives it."""
+    enough = [
+        (int(each["value"]), str(each["metadata"]["name"])) for each in picture.priorities if each["value"] >= number
+    ]
+    kind, name = owner_of(workload)
+    if not enough or kind in _NOT_LABELLED:
+        return ""
+    return relabelled(kind, name, workload["metadata"]["namespace"], PRIORITY_LABEL, min(enough)[1])
+
+
 def less_close(workload: View) -> Iterator[str]:
     """For pods that must be together in one place, where none has room for all of them."""
     requests = [each.get("topologyRequest") or {} for each in workload["spec"].get("podSets") or ()]

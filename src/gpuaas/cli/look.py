@@ -14,6 +14,7 @@ from gpuaas.client.kueue import (
     CLUSTER_QUEUES,
     COHORTS,
     LOCAL_QUEUES,
+    PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     TOPOLOGIES,
     WORKLOADS,
@@ -82,6 +83,7 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
     lists = {name: items or [] for name, items in zip(wanted, found, strict=True)}
     hidden = frozenset(name for name, items in zip(wanted, found, strict=True) if items is None)
     if pods:
+        lists["priorities"] = await everything(client, PRIORITY_CLASSES) or []
         lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
             lists["pods"] = await everything(client, PODS, namespace) or lists["pods"]

@@ -350,6 +350,22 @@ def test_where_no_node_has_the_flavor_that_is_what_to_change() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("classes", "way"),
+    [
+        ({}, "priority 1 instead of 0"),
+        (
+            {"prod": 1000, "dev": 100, "idle": -5},
+            "priority 1 instead of 0: kubectl label job mine -n ns kueue.x-k8s.io/priority-class=dev --overwrite",
+        ),
+    ],
+)
+def test_a_higher_priority_is_the_lowest_class_that_does(classes: dict[str, int], way: str) -> None:
+    known = [{"metadata": {"name": name}, "value": value} for name, value in classes.items()]
+    lower = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+    assert way in ask(workload(), *full, cluster=lower, priorities=known).ways
+
+
 def test_no_way_out_asks_for_a_label_nobody_can_change() -> None:
     only = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}
     asked = workload()
