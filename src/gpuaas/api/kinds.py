@@ -52,6 +52,7 @@ class Behaviour:
     orphan_by_default = False  # deletion without a propagation policy leaves the dependents (Job, for old clients)
     unconditional_update = True  # PUT without a resourceVersion overwrites
     webhook = ""  # custom kinds: the name of the validating webhook whose part this plays; its errors are `Denied`
+    free_numbers: tuple[str, ...] = ()  # custom kinds: paths in a status to whole numbers that no rule of it asks for
     name_messages: Callable[[str], list[str]] = staticmethod(is_dns1123_subdomain)
 
     def default(self, obj: Object) -> None:

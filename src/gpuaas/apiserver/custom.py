@@ -87,7 +87,9 @@ class CustomVersion:
 
     @cached_property
     def statuses(self) -> KnownStatuses | None:
-        return None if self._speaks_of_metadata or not self._asks_no_words else KnownStatuses()
+        if self._speaks_of_metadata or not self._asks_no_words:
+            return None
+        return KnownStatuses(alike.free_numbers(self.openapi, self.kind.behaviour.free_numbers))
 
     @cached_property
     def _asks_no_words(self) -> bool:

@@ -4,7 +4,7 @@ Thousands of workloads are admitted, evicted and finished in the same way, each 
 What was found out of one, that it reads as itself, that it is right and what of it is new, is true of them all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from gpuaas.apiserver import alike
 from gpuaas.base.repeats import digest
 
-_MOST: Final = 1024
+_MOST: Final = 8192
 _LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept
 _encode = msgspec.json.Encoder().encode
 
@@ -20,13 +20,15 @@ _encode = msgspec.json.Encoder().encode
 class KnownStatuses:
     """Of one version of a kind, whose rules do not ask for the words and times of conditions (`alike.asks_no_words`)."""
 
-    __slots__ = ("_changes",)
+    __slots__ = ("_changes", "_free")
 
-    def __init__(self) -> None:
+    def __init__(self, free: Sequence[alike.Path] = ()) -> None:
+        """`free`: where numbers are that decide nothing either (`alike.free_numbers`)."""
         self._changes: dict[bytes, msgspec.Raw] = {}
+        self._free = free
 
     def key(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> bytes:
-        return digest(_encode(alike.status_outline(obj, old)))
+        return digest(_encode(alike.status_outline(obj, old, self._free)))
 
     def change(self, key: bytes) -> msgspec.Raw | None:
         return self._changes.get(key)

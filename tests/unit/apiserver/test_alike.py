@@ -114,3 +114,26 @@ def test_what_rules_speak_of_is_looked_at_each_time() -> None:
     alone = {"x-kubernetes-list-type": "atomic", "x-kubernetes-list-map-keys": None}
     assert not alike.asks_no_words(definition(**alone)), "rules may compare one with another"
     assert not alike.asks_no_words(definition(**{"x-kubernetes-list-map-keys": ["message"]}))
+
+
+def test_a_number_is_free_where_any_is_right_and_no_rule_speaks_of_it() -> None:
+    def definition(number: Any, on_the_way: str = "true", above: str = "true") -> Any:
+        item = {"type": "object", "properties": {"count": number}, "x-kubernetes-validations": [{"rule": on_the_way}]}
+        counts = {"type": "array", "items": item}
+        status = {"type": "object", "properties": {"counts": counts}, "x-kubernetes-validations": [{"rule": above}]}
+        return {"type": "object", "properties": {"status": status}}
+
+    plain, path = {"type": "integer", "format": "int32", "description": "how many"}, ("counts", "*", "count")
+    assert alike.free_numbers(definition(plain), ["counts.*.count"]) == (path,)
+    assert alike.free_numbers(definition({**plain, "minimum": 0}, above="self.count == 1"), ["counts.*.count"]) == (
+        path,
+    )
+    for refused in (
+        definition({**plain, "minimum": 1}),
+        definition({**plain, "maximum": 9}),
+        definition({**plain, "format": "int64"}),
+        definition(plain, on_the_way="self.count > 1"),
+        definition(plain, above="size(self.counts) < 4"),
+        {"type": "object"},
+    ):
+        assert alike.free_numbers(refused, ["counts.*.count"]) == ()

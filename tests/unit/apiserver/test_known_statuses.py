@@ -43,6 +43,14 @@ def said(kind: str, message: Any, since: Any = "2026-01-01T00:00:00Z", status: s
     return {"type": kind, "status": status, "reason": "Why", "message": message, "lastTransitionTime": since}
 
 
+def counted(number: Any) -> Object:
+    return {"accumulatedPastExecutionTimeSeconds": number}
+
+
+def evicted(number: Any) -> Object:
+    return {"schedulingStats": {"evictions": [{"reason": "Preempted", "underlyingCause": "", "count": number}]}}
+
+
 def told(api: Api, client: LocalClient, name: str, seed: int) -> list[Any]:
     """What is kept after each of a few statuses: words, times, states and managers come and go."""
     chance, obj, kept = random.Random(seed), made(api, client, name), []
@@ -61,6 +69,12 @@ def told(api: Api, client: LocalClient, name: str, seed: int) -> list[Any]:
             case _:
                 conditions[kind] = said(kind, chance.choice(("one", "two")), now)
         status: Object = {"conditions": list(conditions.values())}
+        if chance.random() < 0.7:
+            status["accumulatedPastExecutionTimeSeconds"] = chance.choice((0, 1, 7))
+        reasons = chance.sample(("One", "Two"), chance.choice((0, 1, 2)))
+        counts = [{"reason": reason, "underlyingCause": "", "count": chance.choice((1, 2))} for reason in reasons]
+        if counts:
+            status["schedulingStats"] = {"evictions": counts}
         if "QuotaReserved" in conditions:
             status["admission"] = ADMISSION
         obj = write(api, client, obj, status, chance.choice(("ann", "ben")))
@@ -91,6 +105,22 @@ def test_a_status_like_one_before_is_neither_read_nor_checked_again(
     assert kept["status"]["conditions"][0]["message"] == "later"
 
 
+def test_numbers_that_decide_nothing_do_not_either(
+    api: Api, client: LocalClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objs = [made(api, client, f"number-{number}") for number in range(2)]
+    for number, obj in enumerate(objs):
+        if number:
+            monkeypatch.setattr(CustomVersion, "read", None)
+            monkeypatch.setattr(CustomVersion, "_check", None)
+        for seconds in (5, 6):
+            # A list that was not there is looked at with its numbers.
+            stats = {**evicted(1 if seconds == 5 else 6 * (number + 1)), **counted(seconds + number)}
+            obj = write(api, client, obj, {"conditions": [said("Requeued", "now")], **stats})
+        assert obj["status"]["schedulingStats"]["evictions"][0]["count"] == 6 * (number + 1)
+        assert obj["status"]["accumulatedPastExecutionTimeSeconds"] == 6 + number
+
+
 def test_nulls_and_fields_nobody_knows_are_left_out_as_ever(api: Api, client: LocalClient) -> None:
     right = {"conditions": [said("Requeued", "now")]}
     for number, odd in enumerate(({"clusterName": None}, {"nobody": 1}, {"requeueState": {"count": 1.0}})):
@@ -101,16 +131,21 @@ def test_nulls_and_fields_nobody_knows_are_left_out_as_ever(api: Api, client: Lo
 
 
 def test_what_is_wrong_is_refused_though_one_like_it_was_right(api: Api, client: LocalClient) -> None:
-    write(api, client, made(api, client, "good"), {"conditions": [said("Requeued", "now")]})
+    right = {"conditions": [said("Requeued", "now")]}
+    write(api, client, made(api, client, "good"), right)
+    write(api, client, made(api, client, "counted"), {**counted(1), **evicted(1), **right})
     bad = made(api, client, "bad")
     for wrong, refusal in (
-        ([said("Requeued", "now", "yesterday")], Invalid),
-        ([said("Requeued", 7)], Invalid),
-        ([said("Requeued", "x" * 40_000)], Invalid),
-        ([said("QuotaReserved", "now")], Denied),  # with no admission
+        ({"conditions": [said("Requeued", "now", "yesterday")]}, Invalid),
+        ({"conditions": [said("Requeued", 7)]}, Invalid),
+        ({"conditions": [said("Requeued", "x" * 40_000)]}, Invalid),
+        ({"conditions": [said("QuotaReserved", "now")]}, Denied),  # with no admission
+        ({**evicted(-1), "conditions": [said("Requeued", "now")]}, Invalid),
+        ({**counted(2**31), "conditions": [said("Requeued", "now")]}, Invalid),
+        ({**counted(True), "conditions": [said("Requeued", "now")]}, Invalid),
     ):
         with pytest.raises(refusal):
-            write(api, client, bad, {"conditions": wrong})
+            write(api, client, bad, wrong)
 
 
 def test_rules_that_look_at_annotations_are_asked_of_those_that_have_others(api: Api, client: LocalClient) -> None:

@@ -43,6 +43,7 @@ Fields = Mapping[str, Any]
 class WorkloadRules(Behaviour):
     webhook = "vworkload.kb.io"
     field_selectors = ("status.admission.clusterQueue",)
+    free_numbers = ("accumulatedPastExecutionTimeSeconds", "schedulingStats.evictions.*.count")
 
     def validate(self, obj: Fields) -> list[FieldError]:
         return list(_workload(obj, None))
