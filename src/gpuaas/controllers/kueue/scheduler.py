@@ -22,7 +22,7 @@ from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.words import ATTEMPTS, EVENT_LIMIT, Words, newest_of
 from gpuaas.controllers.kueue.world import Mirror
-from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, required_checks, reserve
+from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, lasting_checks, required_checks, reserve
 from gpuaas.engine.plan import Admitted, Plan, Preempted
 from gpuaas.engine.queues import Tree
 from gpuaas.runtime.eager import begin
@@ -289,9 +289,10 @@ class Scheduler:
         if obj is None or not holds(obj, "QuotaReserved") or holds(obj, "Evicted"):
             return True
         by, now, at = self._find(victim.by), self._clock.now(), self._millis()
-        rule = victim.rule.value
+        rule, queue = victim.rule.value, self._mirror.engine.forest.queues.get(victim.cluster_queue)
+        lasting = lasting_checks(queue.spec.checks if queue is not None else ())
         try:
-            await self._write(obj, lambda life: evict(life, PREEMPTED, victim.message, at, rule=rule))
+            await self._write(obj, lambda life: evict(life, PREEMPTED, victim.message, at, rule=rule, lasting=lasting))
         except Exception as error:
             _log.warning("preemption of %s: %s", victim.key, error, exc_info=not isinstance(error, ApiError))
             self._spawn(self._choose_again(victim.key))

@@ -176,6 +176,27 @@ async def test_how_often_was_asked_is_known_after_nodes_came_and_the_workload_ha
 
 
 @scenario
+async def test_how_often_was_asked_is_known_after_a_preemption_too() -> None:
+    async with cluster() as on:
+        queue = on.cluster.read(CLUSTER_QUEUES, "q")
+        preempts = {"preemption": {"withinClusterQueue": "LowerPriority"}}
+        on.cluster.put(CLUSTER_QUEUES, {**queue, "spec": {**queue["spec"], **preempts}})
+        await submitted(on)
+        await answer(on, "wl-nodes-1", "Failed", "no nodes")
+        leave(on)
+        await on.advance(61)
+        await answer(on, "wl-nodes-2", "Provisioned", "here")
+        container = {"name": "c", "resources": {"requests": {GPU: "1"}}}
+        pod_set = {"name": "main", "count": 4, "template": {"spec": {"containers": [container]}}}
+        spec = {"queueName": "main", "podSets": [pod_set], "active": True, "priority": 9}
+        on.cluster.put(WORKLOADS, {"metadata": {"name": "first", "namespace": "team"}, "spec": spec})
+        await on.settle()
+        assert is_set(on, "Preempted")
+        [check] = on.cluster.read(WORKLOADS, "wl", "team")["status"]["admissionChecks"]
+        assert (check["state"], check["retryCount"]) == ("Pending", 1)
+
+
+@scenario
 async def test_another_configuration_makes_another_request() -> None:
     async with cluster() as on:
         await submitted(on)
