@@ -81,8 +81,15 @@ def test_adding_up_finds_the_victims_that_taking_out_one_by_one_finds(data: st.D
                 case 1 if leaving:
                     lab.engine.apply(Finished(leaving.pop()))
                 case 2:
-                    lab.settle()
+                    go_on(lab)
                     leaving.clear()
+
+
+def go_on(lab: Lab) -> None:
+    """Some cycles: two workloads may take each other's place for ever, as they do upstream, where each of them borrows."""
+    for _ in range(20):
+        if lab.engine.unsettled():
+            lab.release(lab.cycle())
 
 
 def crowd() -> Lab:

@@ -72,7 +72,7 @@ def test_a_request_is_signed_for_one_cluster(tmp_path: Path) -> None:
     authority, key = Authority(tmp_path / "ca", NOW), make_key()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ann")])
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
-    made = authority.sign(request.public_bytes(Encoding.PEM), ["client auth"], 600, "east", NOW)
+    made = authority.sign(request.public_bytes(Encoding.PEM), ["client auth"], int(DAY), "east", NOW)
     files = tmp_path / "c.crt", tmp_path / "c.key"
     files[0].write_bytes(made)
     files[1].write_bytes(key_pem(key))
@@ -80,7 +80,7 @@ def test_a_request_is_signed_for_one_cluster(tmp_path: Path) -> None:
     assert seen is not None
     assert (subject_of(seen), cluster_of(seen)) == (("ann", ()), "east")
     read = x509.load_der_x509_certificate(seen)
-    assert read.not_valid_after_utc.timestamp() == int(NOW) + 600
+    assert read.not_valid_after_utc.timestamp() == int(NOW) + int(DAY)
     numbers = [int(number) for one in read.extensions for number in one.oid.dotted_string.split(".")]
     assert max(numbers) < 2**31, "kubectl reads no more"
 
