@@ -119,15 +119,15 @@ def _activity(life: Life, around: Surroundings, now: Millis) -> Step | None:
 
 
 def _deactivate(life: Life, around: Surroundings, now: Millis) -> Step | None:
-    """Inactive: evicted at once; the count of retries starts anew."""
+    """Inactive: evicted at once; the count of retries starts anew. Who held nothing is not told of losing it."""
     if is_true(life.evicted):
-        return Step(life)
+        return Step(replace(life, requeue_count=0, requeue_at=None))
     target = life.deactivation
     cause = target.reason if is_true(target) and target is not None else ""
     message = "The workload is deactivated" + (f" due to {target.message}" if cause and target is not None else "")
     gone = evict(life, DEACTIVATED, message, now, cause, lasting=around.lasting)
     gone = replace(gone, deactivation=None, requeue_count=0, requeue_at=None)
-    event = f"EvictedDueToDeactivated{f'DueTo{cause}' if cause else ''}"
+    event = f"EvictedDueToDeactivated{f'DueTo{cause}' if cause else ''}" if is_true(life.reserved) else ""
     return Step(gone, event, message)
 
 

@@ -91,6 +91,25 @@ def test_a_rejected_check_deactivates() -> None:
     assert life.evicted.message.endswith('AdmissionCheck in Rejected state: "prov" (quota revoked)')
 
 
+@pytest.mark.parametrize(
+    ("life", "event"),
+    [
+        pytest.param(admitted(), "EvictedDueToDeactivated", id="what it held is taken back"),
+        pytest.param(Life(), "", id="it held nothing that could be taken back"),
+    ],
+)
+def test_only_who_loses_quota_is_told_of_being_deactivated(life: Life, event: str) -> None:
+    told = step(replace(life, active=False), 1)
+    assert told.life.evicted == Flag(True, "Deactivated", "The workload is deactivated", 1)
+    assert told.event == event
+
+
+def test_retries_are_forgotten_when_one_that_was_put_back_is_deactivated() -> None:
+    waiting = replace(evict(admitted(), "PodsReadyTimeout", "", 1), requeue_count=2, requeue_at=90 * SECOND)
+    life = settled(replace(waiting, active=False), 2)
+    assert (life.requeue_count, life.requeue_at) == (0, None)
+
+
 @pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", None), ("Ready", None), ("Pending", 1)])
 def test_what_an_eviction_leaves_of_the_retries_a_check_has_counted(state: CheckState, counted: int | None) -> None:
     life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)

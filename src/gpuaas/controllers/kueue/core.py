@@ -12,7 +12,7 @@ from typing import Any
 from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.admission.device_claims import Devices
 from gpuaas.admission.integrations.keys import JOB_UID
-from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
+from gpuaas.admission.life import conditions_of, is_true, life_of, pending_status, status_with
 from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.admission.unadmitted import explained
 from gpuaas.admission.visibility import pending_entry
@@ -46,7 +46,7 @@ from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.amounts import written_in_bytes
 from gpuaas.engine.engine import Engine
-from gpuaas.engine.lifecycle import Flag, Life, lasting_checks, required_checks
+from gpuaas.engine.lifecycle import Life, lasting_checks, required_checks
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.supervise import Surroundings, next_step
 from gpuaas.engine.values import StopPolicy
@@ -228,10 +228,12 @@ class KueueCore(Controller):
         message = self._unusable(obj)
         granular = self._configured.now.reasons.granular
         said = self._finer.why(obj, message) if granular else (UNUSABLE, message) if message else None
-        found = conditions_of(obj).get("QuotaReserved")
-        if said and (found is None or (found["reason"], found["message"]) != said):
-            after = replace(life, reserved=Flag(False, *said, round(self.clock.now() * 1000)))
-            await write_status(self.client, WORKLOADS, obj, status_with(obj, after))
+        if said is None:
+            return
+        reason, words = said
+        status = pending_status(obj, words, round(self.clock.now() * 1000), reason)
+        if status != obj.get("status"):
+            await write_status(self.client, WORKLOADS, obj, status)
 
     def _unusable(self, obj: Object) -> str:
         namespace, name = obj["metadata"]["namespace"], (obj.get("spec") or {}).get("queueName", "")

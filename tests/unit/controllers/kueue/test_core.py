@@ -192,6 +192,19 @@ async def test_a_queue_that_does_not_exist_is_named() -> None:
 
 
 @scenario
+async def test_what_is_said_of_a_queue_that_cannot_be_used_is_said_of_the_newest_generation() -> None:
+    async with house() as world:
+        world.cluster.put(WORKLOADS, workload("lost", 1, queue="nowhere"))
+        await world.settle()
+        obj = world.cluster.read(WORKLOADS, "lost", "team")
+        world.cluster.put(WORKLOADS, {**obj, "spec": {**obj["spec"], "priority": 7}})
+        await world.settle()
+        changed = world.cluster.read(WORKLOADS, "lost", "team")
+        said = {each["type"]: each for each in changed["status"]["conditions"]}["QuotaReserved"]
+        assert (said["observedGeneration"], changed["metadata"]["generation"]) == (2, 2)
+
+
+@scenario
 async def test_a_stopped_queue_admits_nothing_and_a_drained_one_evicts() -> None:
     async with house(4) as world:
         world.cluster.put(WORKLOADS, workload("running", 2))
