@@ -13,10 +13,12 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from tests.real import cluster, differential, nodes, parts, plane, queues, sides
+from tests.real import cluster, differential, drawn, nodes, parts, plane, queues, script, sides
 from tests.real.judge import LIST, Judge, load, page, render
 
+DRAWN = "drawn"
 QUEUES = {"queues": queues.FOLDER, "configured": queues.CONFIGURED}
+OF_QUEUES = (*QUEUES, DRAWN)
 Start = Callable[[str], AbstractContextManager[sides.Side]]
 
 
@@ -61,11 +63,13 @@ def _parser() -> argparse.ArgumentParser:
     diff = commands.add_parser("diff", help="run the same cases against two servers and show what differs")
     diff.add_argument("--only", default="", metavar="PATTERNS", help="only cases whose name matches (a,b*c)")
     diff.add_argument("--kubectl", default=parts.KUBERNETES, metavar="VERSION", help="default: %(default)s")
-    diff.add_argument("--kind", choices=["kubectl", "wire", "both", *QUEUES], default="both")
+    diff.add_argument("--kind", choices=["kubectl", "wire", "both", *OF_QUEUES], default="both")
     diff.add_argument("--self-test", action="store_true", help="two real servers, which must not differ at all")
     diff.add_argument("--real", type=Path, metavar="KUBECONFIG", help="use a running real server")
     diff.add_argument("--ours", type=Path, metavar="KUBECONFIG", help="use a running server of ours")
     diff.add_argument("--together", type=int, default=1, metavar="N", help="how many cases at the same time")
+    diff.add_argument("--seed", type=int, default=1, help="of the cases that are drawn by lot (default: %(default)s)")
+    diff.add_argument("--count", type=int, default=20, help="how many of them (default: %(default)s)")
     diff.add_argument("--first", action="store_true", help="show only the first difference of each case")
     diff.add_argument("--stale", action="store_true", help="name the listed differences that did not show")
     diff.set_defaults(command=_diff)
@@ -135,7 +139,7 @@ def _diff(arguments: argparse.Namespace) -> int:
         left = stack.enter_context(_side("real", arguments.real, starts[0], arguments.kind))
         right = stack.enter_context(_side("ours", arguments.ours, other, arguments.kind))
         homes = Path(stack.enter_context(differential.temporary_homes()))
-        listed = queues.DIFFERENCES if arguments.kind in QUEUES else LIST
+        listed = queues.DIFFERENCES if arguments.kind in OF_QUEUES else LIST
         judge = Judge([] if arguments.self_test else load(listed))
         cases = _cases(arguments, homes)
         for found in differential.compare(cases, (left, right), judge, together=arguments.together):
@@ -151,8 +155,8 @@ def _diff(arguments: argparse.Namespace) -> int:
 
 def _cases(arguments: argparse.Namespace, homes: Path) -> list[tuple[str, differential.Run]]:
     kubectl = parts.binary("kubectl", arguments.kubectl)
-    if arguments.kind in QUEUES:
-        return [*differential.kubectl_cases(kubectl, homes, arguments.only, known=queues.load(QUEUES[arguments.kind]))]
+    if arguments.kind in OF_QUEUES:
+        return [*differential.kubectl_cases(kubectl, homes, arguments.only, known=_queue_cases(arguments))]
     cases: list[tuple[str, differential.Run]] = []
     if arguments.kind != "wire":
         cases += differential.kubectl_cases(kubectl, homes, arguments.only)
@@ -161,15 +165,21 @@ def _cases(arguments: argparse.Namespace, homes: Path) -> list[tuple[str, differ
     return cases
 
 
+def _queue_cases(arguments: argparse.Namespace) -> list[script.Case]:
+    if arguments.kind == DRAWN:
+        return drawn.cases(arguments.seed, arguments.count)
+    return queues.load(QUEUES[arguments.kind])
+
+
 def _starts(kind: str) -> tuple[Start, Start]:
-    if kind not in QUEUES:
+    if kind not in OF_QUEUES:
         return sides.real_side, sides.our_side
     told = queues.settings() if kind == "configured" else None
     return partial(queues.real_side, told=told), partial(queues.our_side, told=told)
 
 
 def _side(name: str, kubeconfig: Path | None, start: Start, kind: str) -> AbstractContextManager[sides.Side]:
-    running = sides.Side(name, kubeconfig, queues=kind in QUEUES) if kubeconfig else None
+    running = sides.Side(name, kubeconfig, queues=kind in OF_QUEUES) if kubeconfig else None
     return contextlib.nullcontext(running) if running else start(name)
 
 

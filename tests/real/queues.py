@@ -96,8 +96,13 @@ CLEANING = (
 
 
 def load(folder: Path = FOLDER) -> list[script.Case]:
+    return [spelled(case) for case in script.load(folder)]
+
+
+def spelled(case: script.Case) -> script.Case:
+    """With what its looks stand for, the tools, and the cleaning up."""
     tools = {"tidy": TIDY} | {file.name: file.read_text() for file in TOOLS.iterdir()}
-    return [replace(case, lines=_lines(case), files=tools | case.files, strict=True) for case in script.load(folder)]
+    return replace(case, lines=_lines(case), files=tools | case.files, strict=True)
 
 
 def _lines(case: script.Case) -> tuple[str, ...]:

@@ -46,6 +46,6 @@ def test_two_real_servers_do_not_differ(real: sides.Side, homes: Path) -> None:
 
 def _expect_alike(cases: list[tuple[str, differential.Run]], left: sides.Side, right: sides.Side, judge: Judge) -> None:
     assert cases
-    found = [difference for case in differential.compare(cases, (left, right), judge) for difference in case]
+    found = differential.differing_twice(cases, (left, right), judge)
     if found:
         pytest.fail("\n\n".join(render(difference) for difference in found), pytrace=False)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import cast
+
 import pytest
-from tests.real import judge, script
+from tests.real import differential, judge, script
 from tests.real.generate import MAKERS, Maker
 from tests.real.judge import Difference, Judge, Listed
 from tests.real.normal import Normaliser
 from tests.real.script import Outcome
+from tests.real.sides import Response, Side
 
 ONE, TWO = "0d5c0f3a-6a9f-4f0f-9d5e-1f2a3b4c5d6e", "11111111-2222-4333-8444-555555555555"
 
@@ -100,6 +104,34 @@ def test_only_a_listed_difference_is_forgiven(listed: list[Listed], expected: in
 def test_a_case_that_ends_early_differs() -> None:
     steps = [Outcome("one", {"stdout": ""}), Outcome("two", {"stdout": ""})]
     assert [found.step for found in Judge().compare("case", steps, steps[:1])] == ["two"]
+
+
+@dataclass
+class Answering:
+    """A side on which every request does what it should; what a case prints is its own affair."""
+
+    name: str
+
+    def send(self, method: str, *_: object) -> Response:
+        return Response(201 if method == "POST" else 200, {}, b"")
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        pytest.param({"real": ["a", "a"], "ours": ["b", "b"]}, ["look"], id="what differs both times counts"),
+        pytest.param({"real": ["a", "a"], "ours": ["b", "a"]}, [], id="what differs once does not"),
+        pytest.param({"real": ["a"], "ours": ["a"]}, [], id="what is alike is run once"),
+    ],
+)
+def test_a_difference_counts_when_it_shows_again(printed: dict[str, list[str]], expected: list[str]) -> None:
+    def run(side: Side) -> list[Outcome]:
+        return [Outcome("look", {"stdout": printed[side.name].pop(0)})]
+
+    both = cast("list[Side]", [Answering("real"), Answering("ours")])
+    found = differential.differing_twice([("case", run)], both, Judge())
+    assert [difference.step for difference in found] == expected
+    assert printed == {"real": [], "ours": []}
 
 
 def test_a_difference_is_shown_line_by_line() -> None:
