@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -15,18 +16,30 @@ from functools import cache
 from pathlib import Path
 
 SECONDS = 30.0
-NONE_HERE = "no kubectl on this machine: put one on the PATH, name one in $KUBECTL, or get some with `python -m tests.real build`"
+OLDEST = (1, 27)
+NONE_HERE = "no kubectl 1.27 or newer on this machine: put one on the PATH, name one in $KUBECTL, or get some with `python -m tests.real build`"
 
 
 @cache
 def found() -> list[Path]:
-    """The kubectl named in $KUBECTL; else those in the cache of real parts; else the one on the PATH."""
+    """The kubectl named in $KUBECTL; else those in the cache of real parts; else the one on the PATH. Older ones than we
+    follow do not count: half of what they would be asked they do not know."""
     if os.environ.get("KUBECTL"):
         return [Path(os.environ["KUBECTL"]).resolve()]
     parts = Path(os.environ.get("GPUAAS_REAL_CACHE") or Path.home() / ".cache" / "gpuaas-real")
     kept = [path for path in sorted(parts.glob("*/kubectl"), reverse=True) if os.access(path, os.X_OK)]
     on_path = shutil.which("kubectl")
-    return kept or ([Path(on_path).resolve()] if on_path else [])
+    known = kept or ([Path(on_path).resolve()] if on_path else [])
+    return [path for path in known if _version(path) >= OLDEST]
+
+
+def _version(kubectl: Path) -> tuple[int, ...]:
+    told = subprocess.run([kubectl, "version", "--client", "-o", "json"], capture_output=True, check=False).stdout
+    try:
+        version = json.loads(told)["clientVersion"]
+        return int(version["major"]), int(version["minor"].rstrip("+"))
+    except (KeyError, ValueError):
+        return (0,)
 
 
 @dataclass

@@ -228,7 +228,7 @@ def test_label_and_annotate(kubectl: Kubectl) -> None:
     assert "'team' already has a value (red), and --overwrite is false" in kubectl.refused("label cm a team=blue")
     assert kubectl("label cm a team=blue --overwrite") == "configmap/a labeled\n"
     assert kubectl("label cm a team-") == "configmap/a unlabeled\n"
-    assert kubectl("annotate cm a note='two words'") == "configmap/a annotated\n"
+    assert kubectl("annotate cm a note='two words'").startswith("configmap/a annotate")  # 1.27 says no more
     metadata = json.loads(kubectl("get cm a -o json"))["metadata"]
     assert metadata["annotations"] == {"note": "two words"}
     assert "labels" not in metadata
@@ -381,7 +381,7 @@ def test_a_token_is_its_account(kubectl: Kubectl) -> None:
     config["users"] = [{"name": each["name"], "user": {"token": token}} for each in config["users"]]
     as_robot = kubectl.write("robot.yaml", yaml.safe_dump(config))
     name = f"system:serviceaccount:{kubectl.namespace}:robot"
-    assert name in kubectl(f"auth whoami --kubeconfig={as_robot}")
+    assert f'User "{name}" cannot list resource "secrets"' in kubectl.refused(f"get secrets --kubeconfig={as_robot}")
     assert f'User "{name}" cannot list' in kubectl.refused(f"get pods --kubeconfig={as_robot}")
 
 
@@ -408,7 +408,7 @@ def test_a_list_is_applied_item_by_item(kubectl: Kubectl) -> None:
 def test_logs_of_what_has_not_run_are_empty_and_of_nothing_an_error(kubectl: Kubectl) -> None:
     kubectl("create -f -", POD)
     assert kubectl("logs solo") == ""
-    assert f'pods "nobody" not found in namespace "{kubectl.namespace}"' in kubectl.refused("logs nobody")
+    assert 'pods "nobody" not found' in kubectl.refused("logs nobody")
 
 
 def test_rollout_status_follows_a_deployment(kubectl: Kubectl) -> None:
@@ -429,7 +429,8 @@ def test_a_definition_is_served_at_once(kubectl: Kubectl) -> None:
     assert kubectl("create -f -", WIDGETS % {"group": group, "short": short}) == (
         f"customresourcedefinition.apiextensions.k8s.io/{name} created\n"
     )
-    kubectl(f"wait crd/{name} --for=condition=Established --timeout=10s")
+    eventually(lambda: kubectl(f"get crd {name} -o yaml"), lambda text: "type: Established" in text)
+    kubectl(f"wait crd/{name} --for=condition=Established --timeout=10s")  # 1.27 cannot wait while there are none
     widget = f"apiVersion: {group}/v1\nkind: Widget\nmetadata: {{name: a}}\nspec: {{%s}}\n"
     assert kubectl("apply -f -", widget % "colour: red") == f"widget.{group}/a created\n"
     assert kubectl.table(f"get {name}") == [["NAME", "SIZE"], ["a", "3"]]
