@@ -1,7 +1,9 @@
 """Queue cases nobody thought of: drawn by lot, the same for the same seed, and run like those that were written down.
 
 A case sets up queues (alone or in a cohort, with limits, policies and priorities), then does what people do in an
-afternoon: submits, deletes, holds, drains, resizes, moves, deactivates; after each step everything is looked at.
+afternoon: submits, deletes, holds, drains, resizes, moves, deactivates; after each step everything is looked at. Left out
+is what upstream itself does now one way, now the other (`queues/differences.toml`): ClusterQueues on hold, and those
+that leave a cohort.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ class _Drawing:
         return script.Case(self._name, "drawn by lot", tuple(self._lines), {})
 
     def _steps(self) -> list[Callable[[], None]]:
-        steps = [self._job] * 8 + [self._pod, self._group, self._set, self._quota, self._stop_cluster_queue]
-        steps += [self._stop_local_queue, self._move]
+        steps = [self._job] * 8 + [self._pod, self._group, self._set, self._quota]
+        steps += [self._stop_local_queue, self._stop_local_queue, self._move]
         if self._jobs:
             steps += [self._delete_job] * 2 + [
                 self._active,
@@ -132,7 +134,7 @@ class _Drawing:
 
     def _set(self) -> None:
         name = self._name_of("serve")
-        made = f"./set Deployment {name} {self._one(*self._queues)} 1 {self._number(2)}"
+        made = f"./set Deployment {name} {self._one(*self._queues)} 1 1"
         self._lines.append(f"{made} | kubectl create -f -")
         self._sets.append(name)
 
@@ -147,7 +149,7 @@ class _Drawing:
 
     def _scale(self) -> None:
         name = self._one(*self._sets)
-        self._lines.append(f"kubectl scale deployment {name} --replicas={self._random.randint(0, 3)}")
+        self._lines.append(f"kubectl scale deployment {name} --replicas={self._random.randint(0, 1)}")
 
     def _delete_set(self) -> None:
         self._lines.append(f"kubectl delete deployment {self._taken(self._sets)}")
@@ -159,20 +161,12 @@ class _Drawing:
             f"@refused kubectl patch clusterqueue $NS-{self._one(*self._queues)} --type=json -p '{change}'"
         )
 
-    def _stop_cluster_queue(self) -> None:
-        self._patch(
-            f"clusterqueue $NS-{self._one(*self._queues)}", f'{{"spec": {{"stopPolicy": "{self._one(*STOPS)}"}}}}'
-        )
-
     def _stop_local_queue(self) -> None:
         self._patch(f"localqueue {self._one(*self._queues)}", f'{{"spec": {{"stopPolicy": "{self._one(*STOPS)}"}}}}')
 
     def _move(self) -> None:
-        cohort = self._one('"$NS-pool"', '"$NS-other"', "null")
-        self._lines.append(
-            f"@refused kubectl patch clusterqueue $NS-{self._one(*self._queues)} --type=merge "
-            f'-p "$(printf \'%s\' \'{{"spec": {{"cohortName": {cohort}}}}}\' | sed "s/.NS/$NS/")"'
-        )
+        change = '{\\"spec\\": {\\"cohortName\\": \\"$NS-pool\\"}}'
+        self._lines.append(f'kubectl patch clusterqueue $NS-{self._one(*self._queues)} --type=merge -p "{change}"')
 
     def _patch(self, what: str, change: str) -> None:
         self._lines.append(f"kubectl patch {what} --type=merge -p '{change}'")
