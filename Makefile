@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := venv
-.PHONY: venv dev up test check test-real bench lock clean
+.PHONY: venv dev up test check docs test-real bench lock clean
 
 venv: .venv/.installed          ## .venv with the gpuaas command
 dev: .venv/.installed-dev       ## ... and what tests and checks need
@@ -27,6 +27,9 @@ test: dev                       ## every test that needs no cluster
 
 check: dev                      ## style, types, import contracts
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+docs: dev                       ## the reference pages, from the code
+	@$(BIN)/python -m docs_build
 
 test-real: dev                  ## the same scripts against the real Kubernetes and against ours (needs Go)
 	@$(BIN)/python -m tests.real build && $(BIN)/python -m pytest -q tests/real

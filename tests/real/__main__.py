@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
+from docs_build import differences
 from tests.real import cluster, differential, drawn, nodes, parts, plane, queues, script, sides
-from tests.real.judge import LIST, Judge, load, page, render
+from tests.real.judge import LIST, Judge, load, render
 
 DRAWN = "drawn"
 QUEUES = {"queues": queues.FOLDER, "configured": queues.CONFIGURED}
@@ -74,8 +75,8 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--stale", action="store_true", help="name the listed differences that did not show")
     diff.set_defaults(command=_diff)
 
-    differences = commands.add_parser("differences", help="print the listed differences as a page")
-    differences.set_defaults(command=_differences)
+    listed = commands.add_parser("differences", help="print the listed differences as a page")
+    listed.set_defaults(command=_differences)
     return parser
 
 
@@ -184,7 +185,7 @@ def _side(name: str, kubeconfig: Path | None, start: Start, kind: str) -> Abstra
 
 
 def _differences(_arguments: argparse.Namespace) -> int:
-    print(page([*load(), *load(queues.DIFFERENCES)]))
+    print(differences.body())
     return 0
 
 

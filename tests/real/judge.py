@@ -101,12 +101,6 @@ def load(file: Path = LIST) -> list[Listed]:
     return [Listed(**entry) for entry in tomllib.loads(file.read_text()).get("difference", [])]
 
 
-def page(entries: Iterable[Listed]) -> str:
-    """The list as the page people read: one paragraph for each difference."""
-    titles = {entry.title: entry.reason for entry in entries}
-    return "\n".join(f"- **{title}**: {reason.strip()}" for title, reason in titles.items())
-
-
 def render(difference: Difference, names: tuple[str, str] = ("real", "ours")) -> str:
     """The two texts laid together: common lines once, the others marked by the side that has them."""
     width = max(len(name) for name in names)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 Handler = Callable[["Server", Operation, RequestInfo, Request], Answer | Awaitable[Answer]]
 
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
-_CONNECTS = frozenset({"exec", "attach", "portforward", "proxy"})
+CONNECTS = frozenset({"exec", "attach", "portforward", "proxy"})
+"""Known, and refused."""
 
 
 def find(op: Operation) -> Handler | None:
@@ -41,7 +42,7 @@ def find(op: Operation) -> Handler | None:
         return scale
     if name not in kind.subresources:
         return None
-    if name in _CONNECTS:
+    if name in CONNECTS:
         return connect
     if name in PARTS:
         return part

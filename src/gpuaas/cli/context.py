@@ -111,10 +111,12 @@ def on_a_cluster(*outputs: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         @click.option(
-            "--kubeconfig", type=click.Path(path_type=Path), help="Default: $KUBECONFIG, else the embedded one."
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="The file that says how to reach the cluster.  [default: $KUBECONFIG, else the embedded one]",
         )
-        @click.option("--context", default="", help="Which of its contexts.")
-        @click.option("-n", "--namespace", default="", help="Default: the context's.")
+        @click.option("--context", default="", help="Which of its contexts.  [default: the current one]")
+        @click.option("-n", "--namespace", default="", help="The namespace.  [default: the context's]")
         @click.option("-o", "--output", type=click.Choice(["text", *outputs]), default="text", help="How to print.")
         @wraps(command)
         def run(kubeconfig: Path | None, context: str, namespace: str, output: str, **rest: Any) -> Any:

@@ -18,8 +18,8 @@ _AGAIN = 0.5  # seconds between looks whether a job that is followed has begun
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True)
-@click.option("--finished", is_flag=True, help="Finished ones too.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Those of every namespace.")
+@click.option("--finished", is_flag=True, help="Those that have finished, too.")
 @on_a_cluster("json", "wide")
 def ps(target: Target, all_namespaces: bool, finished: bool) -> None:
     """The jobs in the queues: state, place in the queue, GPUs, age."""
@@ -137,7 +137,10 @@ async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer"
 @click.argument("job")
 @on_a_cluster("json")
 def cancel(target: Target, job: str) -> None:
-    """Delete JOB and everything it made."""
+    """Delete JOB and everything it made.
+
+    JOB is a name, or kind/name: train, job/train, raycluster/dev.
+    """
     from gpuaas.admission.picture import owner_of
     from gpuaas.cli.look import find_job, find_workload, named
     from gpuaas.client.kueue import WORKLOADS
@@ -170,10 +173,13 @@ def cancel(target: Target, job: str) -> None:
 @click.command()
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
-@click.option("--tail", type=click.IntRange(min=0), default=None, help="Only the last lines.")
+@click.option("--tail", type=click.IntRange(min=0), default=None, help="Only so many of the last lines.")
 @on_a_cluster()
 def logs(target: Target, job: str, follow: bool, tail: int | None) -> None:
-    """What JOB's pods wrote."""
+    """What JOB's pods wrote.
+
+    JOB is a name, or kind/name: train, job/train, raycluster/dev.
+    """
     target.work(lambda client, namespace: show_logs(client, namespace, job, follow=follow, tail=tail))
 
 

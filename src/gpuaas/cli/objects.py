@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "-f", "--filename", "files", multiple=True, required=True, help="A file, a folder, or - for standard input."
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="A file, a folder, or - for standard input; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Ask the server, change nothing.")
 @on_a_cluster("json")
@@ -78,11 +83,14 @@ _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 @click.command()
 @click.argument("what")
 @click.argument("name", default="")
-@click.option("-A", "--all-namespaces", is_flag=True)
-@click.option("-l", "--selector", default="")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Those of every namespace.")
+@click.option("-l", "--selector", default="", help="Only those with these labels: team=ai,tier!=dev.")
 @on_a_cluster("json", "yaml", "wide")
 def get(target: Target, what: str, name: str, all_namespaces: bool, selector: str) -> None:
-    """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml, gpuaas get job/train."""
+    """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml, gpuaas get job/train.
+
+    WHAT is a kind by any of its names (workloads, workload, kwl), or kind/name. Without a NAME all of them are shown.
+    """
     what, names = named_so(what, (name,) if name else ())
     name = names[0] if names else ""
 
@@ -113,7 +121,10 @@ def get(target: Target, what: str, name: str, all_namespaces: bool, selector: st
 @click.option("--all", "everything", is_flag=True, help="All of that kind in the namespace.")
 @on_a_cluster("json")
 def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) -> None:
-    """Delete objects: gpuaas delete job train, gpuaas delete job/train."""
+    """Delete objects: gpuaas delete job train, gpuaas delete job/train.
+
+    WHAT is a kind by any of its names (workloads, workload, kwl), or kind/name.
+    """
     what, names = named_so(what, names)
     if not names and not everything:
         raise click.UsageError("name what to delete, or say --all")

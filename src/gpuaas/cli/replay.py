@@ -22,7 +22,7 @@ from gpuaas.admission.vectors import Difference, Verdict, judge, kind_of
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--family", help="Only vectors of this family.")
+@click.option("--family", help="Only vectors of this family, by its name in the file.  [default: all]")
 @click.option("--show", default=10, show_default=True, help="How many differing vectors to print.")
 def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
     """Run vectors (JSON lines, plain or .gz) through the engine and compare its decisions with the measured ones."""

@@ -21,13 +21,13 @@ _LARGEST_ARRAY = 100_000
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--name", default="", help="Default: made from the command.")
-@click.option("--gpus", default="0", help="How many, or PRODUCT:N (H200:2).")
-@click.option("--cpu", default="1", show_default=True)
-@click.option("--memory", default="1Gi", show_default=True)
-@click.option("--queue", default="", help="The LocalQueue. Default: `default`, or the only one.")
-@click.option("--priority", default="", help="A WorkloadPriorityClass.")
-@click.option("--image", default="", help="What to run it in; not needed where this machine itself runs it.")
+@click.option("--name", default="", help="What to call the job.  [default: made from the command]")
+@click.option("--gpus", default="0", show_default=True, help="How many for each pod, or PRODUCT:N (H200:2).")
+@click.option("--cpu", default="1", show_default=True, help="CPUs for each pod.")
+@click.option("--memory", default="1Gi", show_default=True, help="Memory for each pod.")
+@click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
+@click.option("--priority", default="", help="The WorkloadPriorityClass that says how urgent it is.")
+@click.option("--image", default="", help="The image to run it in; not needed where this machine itself runs it.")
 @click.option(
     "-w",
     "--workdir",
@@ -37,9 +37,9 @@ _LARGEST_ARRAY = 100_000
 @click.option(
     "--array", default="", help="Run it many times at once: 1-100; JOB_COMPLETION_INDEX says which, counted from 0."
 )
-@click.option("--seconds", type=click.IntRange(min=0), default=None, help="Simulated nodes: how long it runs.")
-@click.option("--wait", is_flag=True, help="Until it ends; the exit code is then the command's.")
-@click.option("-f", "--follow", is_flag=True, help="Show what it writes, too.")
+@click.option("--seconds", type=click.IntRange(min=0), default=None, help="On simulated nodes: how long it runs.")
+@click.option("--wait", is_flag=True, help="Return when it ends, with the command's exit code.")
+@click.option("-f", "--follow", is_flag=True, help="Return when it ends, and show what it writes until then.")
 @on_a_cluster("json", "yaml")
 def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
@@ -294,12 +294,12 @@ async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
 
 
 @click.command()
-@click.option("--name", default="notebook", show_default=True)
+@click.option("--name", default="notebook", show_default=True, help="What to call it.")
 @click.option("--gpus", default="1", show_default=True, help="How many, or PRODUCT:N (H200:2).")
-@click.option("--cpu", default="2", show_default=True)
-@click.option("--memory", default="8Gi", show_default=True)
-@click.option("--queue", default="", help="The LocalQueue. Default: `default`, or the only one.")
-@click.option("--image", default="jupyter/minimal-notebook", show_default=True)
+@click.option("--cpu", default="2", show_default=True, help="CPUs.")
+@click.option("--memory", default="8Gi", show_default=True, help="Memory.")
+@click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
+@click.option("--image", default="jupyter/minimal-notebook", show_default=True, help="The image it runs.")
 @on_a_cluster("json")
 def notebook(target: Target, **wanted: Any) -> None:
     """Ask for a notebook with GPUs."""

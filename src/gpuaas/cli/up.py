@@ -27,11 +27,25 @@ _STOP_LIMIT = 30.0
 
 @click.command()
 @click.option("-d", "--detach", is_flag=True, help="Return when it is ready; it goes on in the background.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Default: the last one if free, else any.")
 @click.option(
-    "--listen", "host", default="127.0.0.1", show_default=True, help="Address to serve on; 0.0.0.0 for others."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port to serve on.  [default: the last one if free, else any]",
 )
-@click.option("--san", "names", multiple=True, help="A name or address others use for this machine; repeatable.")
+@click.option(
+    "--listen",
+    "host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to serve on; 0.0.0.0 to serve other machines too.",
+)
+@click.option(
+    "--san",
+    "names",
+    multiple=True,
+    help="A name or address by which other machines reach this one, for its certificate; repeatable.",
+)
 @click.option("--cluster", "clusters", multiple=True, help="A cluster to serve; repeatable.  [default: local]")
 @click.option(
     "--fleet",
@@ -351,7 +365,7 @@ def _alive(pid: int) -> bool:
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def status(output: str) -> None:
     """Say whether the control plane runs, where, and with what."""
     home = Home.default()

@@ -30,17 +30,25 @@ def user() -> None:
 @user.command()
 @click.argument("name")
 @click.option("--role", default="edit", show_default=True, help="A cluster role: view, edit, admin, cluster-admin, ...")
-@click.option("-n", "--namespace", default="", help="Only in this namespace (made if missing); everywhere without it.")
+@click.option(
+    "-n", "--namespace", default="", help="Only in this namespace, made if it is missing.  [default: everywhere]"
+)
 @click.option(
     "--processes", is_flag=True, help="May also run processes on this machine, as you: what gpuaas run submits."
 )
 @click.option("--fleet", is_flag=True, help="May also see nodes, quotas, priorities and the ledger; not others' jobs.")
-@click.option("--cluster", default="", help="Which cluster; default: the first.")
-@click.option("--expires", default="", help="How long the token is good: 12h, 30d; for ever without it.")
+@click.option("--cluster", default="", help="Which cluster.  [default: the first]")
+@click.option("--expires", default="", help="How long the token is good: 12h, 30d, 8w.  [default: for ever]")
 @click.option(
-    "--server", default="", help="The address to put into the kubeconfig, where it is not this machine's own."
+    "--server",
+    default="",
+    help="The address for the kubeconfig, where people reach this machine by another.  [default: its own]",
 )
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the kubeconfig there.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write the kubeconfig to.  [default: it is printed]",
+)
 def add(
     name: str,
     role: str,
@@ -82,7 +90,7 @@ def add(
 
 
 @user.command(name="list")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def list_(output: str) -> None:
     """Who has access, to what, and until when."""
     from gpuaas.assembly import people

@@ -267,7 +267,7 @@ class TrainingController(Controller):
             before, now = condition_of(job, kind), condition_of({"status": status}, kind)
             if now is not None and now["status"] == "True" and (before is None or before["status"] != "True"):
                 level = WARNING if kind == "Failed" else NORMAL
-                self.recorder.event(self.training.resource, job, level, now["reason"], now["message"])
+                self.recorder.event(self.training.resource, job, level, f"{self.training.kind}{kind}", now["message"])
 
 
 def _controller(training: Training) -> type[TrainingController]:

@@ -52,8 +52,17 @@ def _both(
 
 
 _ALL: Final = (
-    _counter("admission_attempts_total", ("result",), "Looks at the heads of queues, by whether one was admitted"),
-    _histogram("admission_attempt_duration_seconds", ("result",), "How long a look at the heads took", DEFAULT_BUCKETS),
+    _counter(
+        "admission_attempts_total",
+        ("result",),
+        "Times the workloads at the heads of the queues were looked at, by whether one was admitted",
+    ),
+    _histogram(
+        "admission_attempt_duration_seconds",
+        ("result",),
+        "How long a look at the heads of the queues took",
+        DEFAULT_BUCKETS,
+    ),
     _gauge(
         "admission_cycle_preemption_skips",
         ("cluster_queue",),
@@ -105,14 +114,24 @@ _ALL: Final = (
         "From admitted to a pod's gate removed",
         DEFAULT_BUCKETS,
     ),
-    _gauge("cluster_queue_status", ("cluster_queue", "status"), "1 for the status a ClusterQueue has"),
-    _gauge("local_queue_status", (*_LOCAL, "active"), "1 for what a LocalQueue's Active condition says"),
+    _gauge(
+        "cluster_queue_status",
+        ("cluster_queue", "status"),
+        "1 for the status a ClusterQueue has (pending, active, terminating), 0 for the others",
+    ),
+    _gauge(
+        "local_queue_status",
+        (*_LOCAL, "active"),
+        "1 for what a LocalQueue's Active condition says (True, False, Unknown), 0 for the others",
+    ),
     _gauge("cluster_queue_resource_reservation", _QUOTA, "What is reserved of a resource"),
     _gauge("cluster_queue_resource_usage", _QUOTA, "What admitted workloads hold of a resource"),
-    _gauge("cluster_queue_resource_pending", ("cluster_queue", "resource"), "What waiting workloads ask for"),
-    _gauge("cluster_queue_nominal_quota", _QUOTA, "The nominal quota"),
-    _gauge("cluster_queue_borrowing_limit", _QUOTA, "What may be borrowed; +Inf without a limit"),
-    _gauge("cluster_queue_lending_limit", _QUOTA, "What may be lent; +Inf without a limit"),
+    _gauge(
+        "cluster_queue_resource_pending", ("cluster_queue", "resource"), "What waiting workloads ask for of a resource"
+    ),
+    _gauge("cluster_queue_nominal_quota", _QUOTA, "The nominal quota of a resource"),
+    _gauge("cluster_queue_borrowing_limit", _QUOTA, "What may be borrowed from the cohort; +Inf without a limit"),
+    _gauge("cluster_queue_lending_limit", _QUOTA, "What may be lent to the cohort; +Inf without a limit"),
     _gauge("local_queue_resource_reservation", (*_LOCAL, "flavor", "resource"), "What is reserved of a resource"),
     _gauge("local_queue_resource_usage", (*_LOCAL, "flavor", "resource"), "What admitted workloads hold of a resource"),
     _gauge(
@@ -123,15 +142,35 @@ _ALL: Final = (
     _gauge(
         "cluster_queue_weighted_share",
         ("cluster_queue", "cohort"),
-        "Borrowed per thousand of what can be lent, over the weight; NaN for a borrower of no weight",
+        "What a ClusterQueue borrows per thousand of what can be lent, over its weight; NaN for a borrower of no weight",
     ),
-    _gauge("cohort_weighted_share", ("cohort",), "The same for a cohort; NaN for a borrower of no weight"),
+    _gauge(
+        "cohort_weighted_share",
+        ("cohort",),
+        "What a cohort borrows per thousand of what can be lent, over its weight; NaN for a borrower of no weight",
+    ),
     _gauge("cohort_subtree_quota", ("cohort", "flavor", "resource"), "The quota of a cohort and all below it"),
     _gauge("cohort_subtree_resource_reservations", ("cohort", "flavor", "resource"), "What is reserved below a cohort"),
-    _counter("cohort_subtree_admitted_workloads_total", ("cohort", *_CLASS), "Times a workload below it was admitted"),
-    _gauge("cohort_subtree_admitted_active_workloads", ("cohort",), "Workloads below it that are admitted"),
-    _gauge("cohort_info", ("cohort", "parent_cohort", "root_cohort"), "1: where a cohort stands"),
-    _gauge("cluster_queue_info", ("cluster_queue", "parent_cohort", "root_cohort"), "1: where a ClusterQueue stands"),
+    _counter(
+        "cohort_subtree_admitted_workloads_total",
+        ("cohort", *_CLASS),
+        "Times a workload was admitted in a queue below the cohort",
+    ),
+    _gauge(
+        "cohort_subtree_admitted_active_workloads",
+        ("cohort",),
+        "Workloads of queues below the cohort that are admitted and not finished",
+    ),
+    _gauge(
+        "cohort_info",
+        ("cohort", "parent_cohort", "root_cohort"),
+        "1, with the cohort above it and the topmost one in its labels",
+    ),
+    _gauge(
+        "cluster_queue_info",
+        ("cluster_queue", "parent_cohort", "root_cohort"),
+        "1, with its cohort and the topmost one in its labels",
+    ),
 )
 
 
@@ -170,6 +209,6 @@ MEASURES: Final = {each.name: each for each in _ALL}
 BUILD_INFO: Final = Measure(
     "kueue_build_info",
     "gauge",
-    "1: what is running",
+    "1, with the version that runs in its labels",
     ("git_version", "git_commit", "build_date", "go_version", "compiler", "platform"),
 )

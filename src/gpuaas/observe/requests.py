@@ -60,8 +60,10 @@ class _Stores:
     def collect(self) -> "Iterator[Metric]":
         from prometheus_client.core import GaugeMetricFamily
 
-        revisions = GaugeMetricFamily("gpuaas_store_revision", "Last committed revision", labels=("cluster",))
-        objects = GaugeMetricFamily("gpuaas_store_objects", "Objects in the store", labels=("cluster",))
+        revisions = GaugeMetricFamily(
+            "gpuaas_store_revision", "The last revision a cluster has committed", labels=("cluster",)
+        )
+        objects = GaugeMetricFamily("gpuaas_store_objects", "How many objects a cluster keeps", labels=("cluster",))
         for name, (revision, count) in self._stores.items():
             revisions.add_metric((name,), revision)
             objects.add_metric((name,), count)

@@ -291,6 +291,11 @@ class Informers:
                 self._launch(informer)
         return informer
 
+    @property
+    def resources(self) -> list[Resource]:
+        """What somebody follows."""
+        return [*self._informers, *self._outlines]
+
     def known(self, resource: Resource) -> Informer | None:
         """The informer if somebody uses one and it runs."""
         return (self._informers.get(resource) or self._outlines.get(resource)) if self._started else None

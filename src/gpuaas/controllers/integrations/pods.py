@@ -50,6 +50,7 @@ class UnitKey(NamedTuple):
 
 
 class PodController(QueueableController):
+    integration: Pods
     name = COMPONENT
     component = COMPONENT
 

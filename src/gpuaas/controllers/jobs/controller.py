@@ -192,10 +192,10 @@ class _Pass:
 
     def _mark_suspended(self) -> None:
         suspended = self._tally.suspended
-        reason, message = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
-        if not self._set(verdict.SUSPENDED, "True" if suspended else "False", reason, message):
+        reason, message = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
+        if not self._set(verdict.SUSPENDED, "True" if suspended else "False", f"Job{reason}", message):
             return
-        self._event(NORMAL, "Suspended" if suspended else "Resumed", message)
+        self._event(NORMAL, reason, message)
         if suspended:
             self._status.pop("startTime", None)
         else:

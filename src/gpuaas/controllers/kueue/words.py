@@ -192,7 +192,8 @@ class Words:
                     obj = await newest_of(self._client, obj)
                     continue
                 if passed.token is not Token.WAITING_FOR_PODS_READY:
-                    self._recorder.event(WORKLOADS, obj, WARNING, self._reason(passed), passed.message[:EVENT_LIMIT])
+                    reason = reason_of(passed.token) if self.granular() else PENDING
+                    self._recorder.event(WORKLOADS, obj, WARNING, reason, passed.message[:EVENT_LIMIT])
                 return True
         except ApiError as error:
             _log.debug("pending %s: %s", passed.key, error)

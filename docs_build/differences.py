@@ -1,0 +1,35 @@
+"""The page of differences: the lists by which the comparison with the real Kubernetes and Kueue is judged."""
+
+from pathlib import Path
+from typing import Final
+
+from tests.real.judge import Listed, load
+
+_TESTS: Final = Path(__file__).parents[1] / "tests" / "real"
+_LISTS: Final = {
+    "From Kubernetes": _TESTS / "differences.toml",
+    "From Kueue": _TESTS / "queues" / "differences.toml",
+}
+_INTRODUCTION: Final = (
+    "The same commands and requests go to the real Kubernetes, with upstream Kueue, and to gpuaas, and the answers are"
+    " compared line by line. What differs and stays so is listed here with its reason; any other difference is a defect."
+)
+
+
+def body() -> str:
+    sections = [f"## {title}\n\n{_section(load(file))}" for title, file in _LISTS.items()]
+    return "\n\n".join([_INTRODUCTION, *sections])
+
+
+def _section(entries: list[Listed]) -> str:
+    """One entry for each title, with all the reasons given under it."""
+    titles = dict.fromkeys(entry.title for entry in entries)
+    return "\n".join(_entry(title, [entry for entry in entries if entry.title == title]) for title in titles)
+
+
+def _entry(title: str, entries: list[Listed]) -> str:
+    reasons = list(dict.fromkeys(entry.reason.strip() for entry in entries))
+    rarely = " (not in every run)" if all(entry.sometimes for entry in entries) else ""
+    if len(reasons) == 1:
+        return f"- **{title}**{rarely}: {reasons[0]}"
+    return "\n".join([f"- **{title}**{rarely}:", *(f"  - {reason}" for reason in reasons)])
