@@ -15,6 +15,7 @@ from gpuaas.admission.picture import Picture, owner_of
 from gpuaas.admission.why_evidence import has_labels
 from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
 from gpuaas.base.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, LabelSelector, Requirement, from_label_selector
+from gpuaas.devices.constraints import untolerated
 
 View = Mapping[str, Any]
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -129,15 +130,17 @@ def placing(picture: Picture, stuck: Sequence[tuple[View, str]], unmatched: Sequ
     pods = [pod for pod, _ in stuck]
     known = bool(picture.nodes)
     possible = [node for node in picture.nodes if any(has_labels(node, _node_selector(pod)) for pod in pods)]
-    if "affinity/selector" in words and "Insufficient" not in words:
+    taints = _in_the_way(pods, possible)
+    if "affinity/selector" in words and "Insufficient" not in words and not taints:
         names = ", ".join(unmatched)
         yield (
             f"give ResourceFlavor {names} labels that nodes have, or add a node with its labels"
             if unmatched
             else "make the job's node selector and the flavor's node labels agree"
         )
-    if "untolerated taint" in words and (possible or not known):
-        yield "put the toleration for the taint into the flavor, so that every job gets it"
+    if "untolerated taint" in words and (taints or not known):
+        named = f"a toleration for the taint {taints[0]}" if taints else "the toleration for the taint"
+        yield f"put {named} into the flavor, so that every job gets it"
     if "Insufficient" in words:
         yield (
             _too_large(pods, possible)
@@ -147,6 +150,18 @@ def placing(picture: Picture, stuck: Sequence[tuple[View, str]], unmatched: Sequ
         yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images"
     if not any(each in words for each in _COMPLAINTS):
         yield "see what the scheduler says: kubectl describe pod"
+
+
+def _in_the_way(pods: Sequence[View], possible: Sequence[View]) -> list[str]:
+    """Taints of nodes that pods could otherwise go to and do not tolerate, as kubectl writes them."""
+    found = []
+    for taints in ((node.get("spec") or {}).get("taints") or () for node in possible):
+        for spec in ((pod.get("spec") or {}) for pod in pods):
+            taint = untolerated(taints, spec.get("tolerations") or ())
+            if taint is not None:
+                value = f"={taint['value']}" if taint.get("value") else ""
+                found.append(f"{taint['key']}{value}:{taint['effect']}")
+    return list(dict.fromkeys(found))
 
 
 def _node_selector(pod: View) -> Mapping[str, str]:

@@ -416,10 +416,24 @@ PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
     ),
     (
         "a taint on nodes it could go to is",
-        TAINTED.partition(", ")[2],
-        asking(2, "L4"),
+        TAINTED,
+        asking(2, "H200"),
+        "h200",
+        ("put a toleration for the taint gpu=full:NoSchedule into the flavor, so that every job gets it",),
+    ),
+    (
+        "a taint on other nodes does not make room on its own",
+        f"{FULL} 1 node(s) had untolerated taint(s).",
+        asking(4, "L4"),
         "l4",
-        ("put the toleration for the taint into the flavor, so that every job gets it",),
+        ("add a node that the flavor selects, or free one: its quota is larger than what the nodes have",),
+    ),
+    (
+        "a taint that it tolerates is not in its way",
+        TAINTED,
+        {**asking(2, "H200"), "tolerations": [{"operator": "Exists"}]},
+        "h200",
+        ("make the job's node selector and the flavor's node labels agree",),
     ),
     (
         "its flavor matches no node",
@@ -455,6 +469,7 @@ def test_ways_out_for_pods_that_no_node_takes(words: str, pod: Object, given: st
     asked = reserved("mine", 2, ("Admitted",), flavor=given)
     seen = picture(asked, pods=[stuck("p", "owner-mine", words, pod)])
     seen.flavors.append(flavor("b200", "B200"))
+    seen.nodes[1]["spec"] = {"taints": [{"key": "gpu", "value": "full", "effect": "NoSchedule"}]}
     assert why(seen, asked, NOW).ways == ways
 
 
