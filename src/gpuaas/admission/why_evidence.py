@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuaas.admission.picture import Picture
 from gpuaas.engine.amounts import text
-from gpuaas.engine.explain import Explanation, Numbers
+from gpuaas.engine.explain import Explanation, Holder, Numbers
 from gpuaas.engine.reasons import Token
 
 View = Mapping[str, Any]
@@ -135,8 +135,11 @@ def _unsuitable(numbers: Numbers) -> bool:
 
 
 def _holders(numbers: Numbers) -> Iterator[str]:
+    for limit in numbers.limits[:3] if numbers.missing else ():
+        amount, keeps = text(numbers.resource, limit.amount), text(numbers.resource, limit.keeps)
+        yield f"  {keeps} more free, kept from it by the {limit.field} of ClusterQueue {limit.cluster_queue}: {amount}"
     for holder in numbers.holders[:3]:
-        largest = ", ".join(f"{key} {text(numbers.resource, amount)}" for key, amount in holder.largest[:3])
+        largest = _largest(numbers.resource, holder)
         used, nominal = text(numbers.resource, holder.used), text(numbers.resource, holder.nominal)
         more = f", {text(numbers.resource, holder.used - holder.nominal)} of it borrowed" * (
             holder.used > holder.nominal
@@ -144,6 +147,14 @@ def _holders(numbers: Numbers) -> Iterator[str]:
         yield f"  held by {holder.cluster_queue}: {used} (its own: {nominal}{more})" + (
             f": {largest}" if largest else ""
         )
+
+
+def _largest(resource: str, holder: Holder) -> str:
+    """Its largest users, and how much the others have."""
+    shown = holder.largest[:3]
+    rest = holder.used - sum(amount for _, amount in shown)
+    named = [f"{key} {text(resource, amount)}" for key, amount in shown]
+    return ", ".join([*named, *([f"others {text(resource, rest)}"] if named and rest > 0 else [])])
 
 
 def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:

@@ -297,6 +297,24 @@ def test_several_pod_sets_are_added_up_and_holders_named_once() -> None:
     assert sum("held by" in line for line in answer.evidence) == 2, "one for each flavor"
 
 
+def test_what_holders_are_said_to_hold_adds_up() -> None:
+    many = [reserved(name, 1, ("Admitted",)) for name in "abcd"]
+    answer = ask(workload(gpus=1), *many, reserved("e", 4, ("Admitted",), flavor="h200"))
+    assert "  held by cq: 4 (its own: 4): ns/job-a 1, ns/job-b 1, ns/job-c 1, others 1" in answer.evidence
+
+
+def test_a_limit_that_keeps_free_quota_away_is_named() -> None:
+    limited = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "2", "borrowingLimit": "1"}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [limited]}]
+    seen = picture(asked := workload(gpus=4), cluster={"cohortName": "co", "resourceGroups": groups})
+    other = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [other]}]
+    seen.cluster_queues.append({"metadata": {"name": "rich"}, "spec": {"cohortName": "co", "resourceGroups": groups}})
+    answer = why(seen, asked, NOW)
+    assert "  7 more free, kept from it by the borrowingLimit of ClusterQueue cq: 1" in answer.evidence
+    assert answer.ways[1] == "a borrowingLimit of 2 instead of 1 nvidia.com/gpu in l4 of ClusterQueue cq"
+
+
 def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
     late = workload("late", 1)
     late["metadata"]["creationTimestamp"] = "2026-11-15T12:00:05Z"
