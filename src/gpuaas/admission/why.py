@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.admission.life import conditions_of, is_true
+from gpuaas.admission.life import conditions_of, is_kept_out, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
 from gpuaas.admission.why_evidence import (
     flavor_lines,
@@ -26,9 +26,11 @@ from gpuaas.admission.why_evidence import (
 from gpuaas.admission.why_ways import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
+    activating,
     higher_priority,
     less_close,
     nearest,
+    new_local_queue,
     other_queue,
     placing,
     queued,
@@ -248,7 +250,7 @@ def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, 
     active = next((c for c in (cluster.get("status") or {}).get("conditions") or () if c["type"] == "Active"), None)
     if active is not None and active["status"] == "False":
         words = f"ClusterQueue {cluster_name} is not active: {active['message']}"
-        ways = (f"kubectl describe clusterqueue {cluster_name}",)
+        ways = tuple(activating(picture, cluster))[:_MOST_WAYS]
         return Answer(_subject(workload), "Pending", active["reason"], words, (), ways)
     return None
 
@@ -258,6 +260,7 @@ def _missing_local_queue(picture: Picture, workload: View, namespace: str, name:
     evidence = (f"queues in {namespace}: {', '.join(here) or 'none'}",)
     near = nearest(name, here)
     ways = tuple(other_queue(workload, each) for each in ([near] if near else here)[:_MOST_WAYS])
+    ways = ways or (new_local_queue(picture, namespace, name),)
     words = f"LocalQueue {name} doesn't exist in namespace {namespace}"
     return Answer(_subject(workload), "Pending", "QueueMissing", words, evidence, ways)
 
@@ -292,8 +295,14 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
     if found.token is Token.BACKING_OFF:
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
+        if not until and is_kept_out(conditions):
+            words = (
+                "it is active again, but kept out as when it was deactivated: Kueue lets in only what a user stopped"
+            )
     evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
     ways = _ways(picture, workload, found)[:_MOST_WAYS]
+    if found.token is Token.BACKING_OFF and is_kept_out(conditions):
+        ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""
     if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
         first = engine.forest.queues[queue].pending.ordered()[0].key

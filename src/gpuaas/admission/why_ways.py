@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from gpuaas.admission.activity import check_names, flavor_names
+from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.picture import Picture, owner_of
 from gpuaas.admission.why_evidence import has_labels
 from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
@@ -23,6 +25,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 _OWN_NAME = "kubernetes.io/metadata.name"  # the server writes it, whatever anybody says
 _NOT_LABELLED = ("Pod", "Workload")  # their queue is not changed by a label
 _HELD_BY_SUSPEND = ("Job", "JobSet", "RayCluster", "RayJob")
+_FEW = 3
 _COMPLAINTS = ("affinity/selector", "untolerated taint", "Insufficient", "runtime class gpuaas-process")
 
 
@@ -67,6 +70,41 @@ def selecting(picture: Picture, workload: View, cluster: View) -> Iterator[str]:
     yield f"let it take {namespace}: spec.namespaceSelector of ClusterQueue {name}"
 
 
+def new_local_queue(picture: Picture, namespace: str, name: str) -> str:
+    """For a namespace without any queue: which ClusterQueues would take it."""
+    labels = _labels(picture.namespace(namespace))
+    takes = [
+        str(each["metadata"]["name"])
+        for each in picture.cluster_queues
+        if (selector := _selector(each)) is not None and selector.matches(labels)
+    ]
+    if not takes:
+        return f"let a ClusterQueue take namespace {namespace} (spec.namespaceSelector): none does"
+    others = "" if len(takes) <= _FEW else f" and {len(takes) - _FEW} more"
+    return f"make LocalQueue {name} in namespace {namespace} for one of: {', '.join(takes[:_FEW])}{others}"
+
+
+def activating(picture: Picture, cluster: View) -> Iterator[str]:
+    """For a ClusterQueue that is not active: what it names that is not there, or does not work."""
+    queue = cluster["metadata"]["name"]
+    flavors = [str(each["metadata"]["name"]) for each in picture.flavors]
+    yield from (_made("ResourceFlavor", each, flavors, queue) for each in flavor_names(cluster) if each not in flavors)
+    if "checks" not in picture.hidden:
+        checks = {str(each["metadata"]["name"]): each for each in picture.checks}
+        for name in check_names(cluster):
+            if name not in checks:
+                yield _made("AdmissionCheck", name, list(checks), queue)
+            elif not is_true(conditions_of(checks[name]).get("Active")):
+                controller = (checks[name].get("spec") or {}).get("controllerName", "")
+                yield f"run {controller}, which has to say that AdmissionCheck {name} is active, or take it out of {queue}"
+    yield f"kubectl describe clusterqueue {queue}"
+
+
+def _made(kind: str, name: str, known: Sequence[str], queue: str) -> str:
+    near = nearest(name, known) or ", ".join(known[:_FEW])
+    return f"make {kind} {name}" + (f", or name another in ClusterQueue {queue}: {near}" if near else "")
+
+
 def _selector(cluster: View) -> LabelSelector | None:
     return from_label_selector((cluster.get("spec") or {}).get("namespaceSelector"))
 
@@ -108,6 +146,9 @@ def higher_priority(picture: Picture, workload: View, number: int) -> str:
         (int(each["value"]), str(each["metadata"]["name"])) for each in picture.priorities if each["value"] >= number
     ]
     kind, name = owner_of(workload)
+    if picture.priorities and not enough:
+        highest = max(picture.priorities, key=lambda each: int(each["value"]))
+        return f"no WorkloadPriorityClass gives it, the highest is {highest['metadata']['name']} ({highest['value']})"
     if not enough or kind in _NOT_LABELLED:
         return ""
     return relabelled(kind, name, workload["metadata"]["namespace"], PRIORITY_LABEL, min(enough)[1])

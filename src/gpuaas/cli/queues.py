@@ -130,6 +130,7 @@ class _Kinds(click.Choice[str]):
 
 
 _SHORT = {"cq": "clusterqueue", "lq": "localqueue", "wl": "workload", "kwl": "workload"}
+_TRIES = 5  # while others write the same object
 _KINDS = _Kinds(["clusterqueue", "localqueue", "workload"])
 
 
@@ -180,4 +181,34 @@ async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec:
         raise click.ClickException(
             f"there is no {kind} {name}{there}; there are: {', '.join(names[:20]) or 'none'}"
         ) from None
+    if spec.get("active"):
+        await _let_in(client, namespace, name)
     return name
+
+
+async def _let_in(client: "HttpClient", namespace: str, name: str) -> None:
+    """What a check or a limit deactivated is kept out though it is active again, until somebody says so."""
+    from gpuaas.admission.life import conditions_of, is_kept_out
+    from gpuaas.base.clock import SystemClock, rfc3339
+    from gpuaas.base.errors import Conflict
+    from gpuaas.client.kueue import WORKLOADS
+
+    for _ in range(_TRIES):
+        seen = await client.get(WORKLOADS, name, namespace)
+        if not is_kept_out(conditions_of(seen)):
+            return
+        others = [each for each in seen["status"]["conditions"] if each["type"] != "Requeued"]
+        let_in = {
+            "type": "Requeued",
+            "status": "True",
+            "reason": "Reactivated",
+            "message": "The workload was reactivated",
+        }
+        conditions = [*others, {**let_in, "lastTransitionTime": rfc3339(SystemClock().now())}]
+        version = {"resourceVersion": seen["metadata"]["resourceVersion"]}
+        try:
+            change = {"metadata": version, "status": {"conditions": conditions}}
+            await client.patch(WORKLOADS, name, change, namespace, subresource="status")
+            return
+        except Conflict:
+            continue

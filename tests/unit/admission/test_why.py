@@ -297,6 +297,49 @@ def test_several_pod_sets_are_added_up_and_holders_named_once() -> None:
     assert sum("held by" in line for line in answer.evidence) == 2, "one for each flavor"
 
 
+def test_what_a_check_stopped_is_not_let_in_by_being_active_alone() -> None:
+    gone = ("Requeued", "False", "DeactivatedDueToAdmissionCheck", "rejected")
+    answer = ask(workload(conditions=(("QuotaReserved", "False"), gone)))
+    assert answer.reason == "BackingOff"
+    assert answer.ways == ("gpuaas resume workload job-mine -n ns",)
+
+
+MISSING = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "h20", "resources": []}]}
+IDLE = {"metadata": {"name": "budget"}, "spec": {"controllerName": "example.com/budget"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "checks", "way"),
+    [
+        ({"resourceGroups": [MISSING]}, [], "make ResourceFlavor h20, or name another in ClusterQueue cq: h200"),
+        ({"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}, [], "make AdmissionCheck budget"),
+        (
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}},
+            [IDLE],
+            "run example.com/budget, which has to say that AdmissionCheck budget is active, or take it out of cq",
+        ),
+        ({}, [], "kubectl describe clusterqueue cq"),
+    ],
+)
+def test_what_makes_a_queue_active_again(spec: Object, checks: list[Object], way: str) -> None:
+    seen = picture(asked := workload(), cluster=spec, checks=checks)
+    seen.cluster_queues[0]["status"]["conditions"] = [condition("Active", "False", "NotReady", "Can't admit")]
+    assert why(seen, asked, NOW).ways[0] == way
+
+
+@pytest.mark.parametrize(
+    ("selector", "way"),
+    [
+        ({}, "make LocalQueue lq in namespace ns for one of: cq"),
+        ({"matchLabels": {"team": "x"}}, "let a ClusterQueue take namespace ns (spec.namespaceSelector): none does"),
+    ],
+)
+def test_a_namespace_without_a_queue_is_told_which_would_take_it(selector: Object, way: str) -> None:
+    seen = picture(asked := workload(), cluster={"namespaceSelector": selector})
+    seen.local_queues.clear()
+    assert why(seen, asked, NOW).ways == (way,)
+
+
 def test_what_holders_are_said_to_hold_adds_up() -> None:
     many = [reserved(name, 1, ("Admitted",)) for name in "abcd"]
     answer = ask(workload(gpus=1), *many, reserved("e", 4, ("Admitted",), flavor="h200"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -204,6 +205,28 @@ def test_a_workload_is_stopped_and_resumed_by_the_name_of_its_job(shell: Shell) 
     eventually(lambda: shell.run("stop", "workload", "held", *IN).exit_code == 0, "no workload was made")
     assert shell.run("resume", "kwl", "job/held", *IN).stdout.startswith("workload/job-held-")
     assert shell.run("delete", "job", "held", *IN).exit_code == 0
+
+
+LIMITED = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: limited
+  namespace: team-a
+  labels: {kueue.x-k8s.io/queue-name: default, kueue.x-k8s.io/max-exec-time-seconds: "2"}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: i, command: [sleep, "600"]}]}}}
+"""
+
+
+def test_what_a_limit_stopped_is_let_in_again(shell: Shell) -> None:
+    def state(*words: str) -> bool:
+        return json.loads(shell.run("why", "limited", *IN, "-o", "json").stdout)["state"] in words
+
+    assert shell.run("apply", "-f", "-", stdin=LIMITED).exit_code == 0
+    eventually(lambda: state("Inactive"), "its time never ran out")
+    assert shell.run("resume", "workload", "limited", *IN).exit_code == 0
+    eventually(lambda: state("Admitted", "Running"), "Kueue itself would keep it out for ever")
+    assert shell.run("delete", "job", "limited", *IN).exit_code == 0
 
 
 PLAIN = """
