@@ -19,13 +19,21 @@ GPU_COLUMNS = ("PRODUCT", "RESOURCE", "NODES", "TOTAL", "USED", "FREE")
 @on_a_cluster("json")
 def queues(target: Target) -> None:
     """Quota by queue, flavor and resource: nominal, used, borrowed, waiting."""
-    rows = target.work(queue_rows)
+    rows = target.work(_of_namespace if target.namespace else queue_rows)
     if target.output == "json":
         print_json(rows)
     elif rows:
         print_table(QUEUE_COLUMNS, [[row[name.lower()] for name in QUEUE_COLUMNS] for row in rows])
     else:
-        click.echo("there is no ClusterQueue with quota")
+        where = f" that namespace {target.namespace} has a queue for" if target.namespace else ""
+        click.echo(f"there is no ClusterQueue with quota{where}")
+
+
+async def _of_namespace(client: "HttpClient", namespace: str) -> list[dict[str, Any]]:
+    from gpuaas.client.kueue import LOCAL_QUEUES
+
+    led_to = {each["spec"]["clusterQueue"] for each in (await client.list(LOCAL_QUEUES, namespace)).items}
+    return [row for row in await queue_rows(client, namespace) if row["clusterqueue"] in led_to]
 
 
 async def queue_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
