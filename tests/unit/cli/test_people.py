@@ -270,6 +270,12 @@ def test_the_ledger_of_a_namespace_is_what_it_did_and_what_was_done_to_it() -> N
     assert about("", rows) == rows
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("pss", "Did you mean 'ps'?"), ("canel", "Did you mean 'cancel'?")])
+def test_a_command_that_is_mistyped_is_named(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(cli, [typed])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, f"Error: No such command '{typed}'. {meant}")
+
+
 NOWHERE = [
     ["ps"],
     ["why", "x"],
