@@ -171,7 +171,7 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
     evidence = (*_once(lines), *_places(workload), *unmatched.values())
-    ways = tuple(placing(picture, stuck, list(unmatched)))[:_MOST_WAYS]
+    ways = tuple(placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
     return Answer(_subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, ways, queue)
 
 

@@ -161,36 +161,45 @@ def less_close(workload: View) -> Iterator[str]:
         yield f"kueue.x-k8s.io/podset-preferred-topology: {level} instead of required: as few of them as hold its pods"
 
 
-def placing(picture: Picture, stuck: Sequence[tuple[View, str]], unmatched: Sequence[str]) -> Iterator[str]:
+def placing(
+    picture: Picture, workload: View, stuck: Sequence[tuple[View, str]], unmatched: Sequence[str]
+) -> Iterator[str]:
     """For pods that got quota and no node: what answers to the scheduler's words about each.
 
     `unmatched` are flavors no node has. A taint matters only on nodes the pods could otherwise go to, and a node's being
-    full only if it could ever hold one of them.
+    full only if it could ever hold one of them. A changed flavor changes nothing for pods that have theirs.
     """
+    ways = list(_placing(picture, stuck, unmatched))
+    yield from (words for words, _ in ways)
+    if any(flavor for _, flavor in ways) and owner_of(workload)[0] in _HELD_BY_SUSPEND:
+        meta = workload["metadata"]
+        yield f"after that, to let this one start anew: gpuaas delete workload {meta['name']} -n {meta['namespace']}"
+
+
+def _placing(
+    picture: Picture, stuck: Sequence[tuple[View, str]], unmatched: Sequence[str]
+) -> Iterator[tuple[str, bool]]:
+    """With each way whether it changes a flavor."""
     words = " ".join(said for _, said in stuck)
     pods = [pod for pod, _ in stuck]
-    known = bool(picture.nodes)
     possible = [node for node in picture.nodes if any(has_labels(node, _node_selector(pod)) for pod in pods)]
     taints = _in_the_way(pods, possible)
     if "affinity/selector" in words and "Insufficient" not in words and not taints:
-        names = ", ".join(unmatched)
-        yield (
-            f"give ResourceFlavor {names} labels that nodes have, or add a node with its labels"
-            if unmatched
-            else "make the job's node selector and the flavor's node labels agree"
-        )
-    if "untolerated taint" in words and (taints or not known):
+        if unmatched:
+            names = ", ".join(unmatched)
+            yield f"give ResourceFlavor {names} labels that nodes have, or add a node with its labels", True
+        else:
+            yield "make the job's node selector and the flavor's node labels agree", False
+    if "untolerated taint" in words and (taints or not picture.nodes):
         named = f"a toleration for the taint {taints[0]}" if taints else "the toleration for the taint"
-        yield f"put {named} into the flavor, so that every job gets it"
+        yield f"put {named} into the flavor, so that every job gets it", True
     if "Insufficient" in words:
-        yield (
-            _too_large(pods, possible)
-            or "add a node that the flavor selects, or free one: its quota is larger than what the nodes have"
-        )
+        full = "add a node that the flavor selects, or free one: its quota is larger than what the nodes have"
+        yield _too_large(pods, possible) or (full, False)
     if "runtime class gpuaas-process" in words:
-        yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images"
+        yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images", False
     if not any(each in words for each in _COMPLAINTS):
-        yield "see what the scheduler says: kubectl describe pod"
+        yield "see what the scheduler says: kubectl describe pod", False
 
 
 def _in_the_way(pods: Sequence[View], possible: Sequence[View]) -> list[str]:
@@ -209,17 +218,19 @@ def _node_selector(pod: View) -> Mapping[str, str]:
     return (pod.get("spec") or {}).get("nodeSelector") or {}
 
 
-def _too_large(pods: Sequence[View], possible: Sequence[View]) -> str:
+def _too_large(pods: Sequence[View], possible: Sequence[View]) -> tuple[str, bool] | None:
     """A pod that asks for more of something than any node has in all: nothing that ends makes room for it."""
     for pod in pods:
         for resource, asked in _requests(pod).items():
             largest = max((_offered(node, resource) for node in possible), key=lambda each: each.nano, default=asked)
+            if asked.nano > largest.nano == 0:
+                return f"give the flavor labels of nodes that have {resource}: none of those it may go to has any", True
             if asked.nano > largest.nano:
                 return (
                     f"less {resource} in each pod, and more pods: one asks for {asked}, and none of the nodes it may go "
                     f"to has more than {largest}"
-                )
-    return ""
+                ), False
+    return None
 
 
 def _requests(pod: View) -> dict[str, Quantity]:

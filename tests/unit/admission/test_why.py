@@ -467,6 +467,7 @@ def asking(gpus: int, product: str) -> Object:
     return {"nodeSelector": {"gpu": product}, "containers": containers}
 
 
+ANEW = "after that, to let this one start anew: gpuaas delete workload job-mine -n ns"
 PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
     (
         "a taint on nodes it could not go to anyhow is not in its way",
@@ -480,7 +481,7 @@ PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
         TAINTED,
         asking(2, "H200"),
         "h200",
-        ("put a toleration for the taint gpu=full:NoSchedule into the flavor, so that every job gets it",),
+        ("put a toleration for the taint gpu=full:NoSchedule into the flavor, so that every job gets it", ANEW),
     ),
     (
         "a taint on other nodes does not make room on its own",
@@ -501,7 +502,7 @@ PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
         TAINTED,
         asking(2, "B200"),
         "b200",
-        ("give ResourceFlavor b200 labels that nodes have, or add a node with its labels",),
+        ("give ResourceFlavor b200 labels that nodes have, or add a node with its labels", ANEW),
     ),
     (
         "its nodes are full",
@@ -509,6 +510,13 @@ PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
         asking(4, "L4"),
         "l4",
         ("add a node that the flavor selects, or free one: its quota is larger than what the nodes have",),
+    ),
+    (
+        "its flavor's nodes have none of what it asks for",
+        FULL.replace("nvidia.com/gpu", "amd.com/gpu"),
+        {"nodeSelector": {"gpu": "L4"}, "containers": [{"resources": {"requests": {"amd.com/gpu": "1"}}}]},
+        "l4",
+        ("give the flavor labels of nodes that have amd.com/gpu: none of those it may go to has any", ANEW),
     ),
     (
         "a pod is larger than any node",
