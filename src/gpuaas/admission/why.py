@@ -16,6 +16,7 @@ from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, stat
 from gpuaas.admission.why_evidence import (
     flavor_lines,
     flavors_without_nodes,
+    larger_than_nodes,
     mismatched,
     no_node_has,
     quota_lines,
@@ -45,6 +46,7 @@ from gpuaas.engine.values import Millis
 
 View = Mapping[str, Any]
 _MOST_WAYS = 3
+_NO_SIZE_WOULD_DO = (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR, Token.TOPOLOGY)  # other things come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +137,14 @@ def _finished(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     return Answer(_subject(workload), state_of(workload), found["reason"], words, (), ways)
 
 
-def _leaving(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
+def _leaving(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
     evicted = conditions.get("Evicted")
     if evicted is None or not is_true(evicted) or not is_true(conditions.get("QuotaReserved")):
         return None
     active = (workload.get("spec") or {}).get("active", True)
     ways = ("it goes back to its queue by itself when its pods have gone",) if active else ()
-    return Answer(_subject(workload), "Evicted", evicted["reason"], _told(evicted["message"]), (), ways)
+    words = _named(picture, _told(evicted["message"]))
+    return Answer(_subject(workload), "Evicted", evicted["reason"], words, (), ways)
 
 
 def _inactive(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
@@ -222,7 +225,7 @@ def _unseen(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> 
         return None
     said = (conditions.get("QuotaReserved") or {}).get("message") or "nobody has looked at it yet"
     evidence = (f"you may not list {', '.join(sorted(hidden)).replace('_', ' ')}: there is no more to see",)
-    return Answer(_subject(workload), "Pending", "Pending", _told(said), (*evidence, *_before(conditions)))
+    return Answer(_subject(workload), "Pending", "Pending", _told(said), (*evidence, *_before(picture, conditions)))
 
 
 def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, Any]) -> Answer | None:
@@ -299,8 +302,11 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
             words = (
                 "it is active again, but kept out as when it was deactivated: Kueue lets in only what a user stopped"
             )
-    evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
-    ways = _ways(picture, workload, found)[:_MOST_WAYS]
+    large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
+    before = _before(picture, conditions)
+    evidence = (*quota_lines(found), *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
+    smaller = (f"less {resource} in each pod, and more pods" for resource in large)
+    ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
     if found.token is Token.BACKING_OFF and is_kept_out(conditions):
         ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""
@@ -338,11 +344,20 @@ def _is_strict(picture: Picture, queue: str) -> bool:
     return ((picture.cluster_queue(queue) or {}).get("spec") or {}).get("queueingStrategy") == "StrictFIFO"
 
 
-def _before(conditions: Mapping[str, Any]) -> Iterator[str]:
+def _before(picture: Picture, conditions: Mapping[str, Any]) -> Iterator[str]:
     """It ran once, and had to leave."""
     evicted = conditions.get("Evicted")
     if evicted is not None and is_true(evicted):
-        yield f"evicted at {evicted['lastTransitionTime']} ({evicted['reason']}): {_told(evicted['message'])}"
+        words = _named(picture, _told(evicted["message"]))
+        yield f"evicted at {evicted['lastTransitionTime']} ({evicted['reason']}): {words}"
+
+
+def _named(picture: Picture, message: str) -> str:
+    """With the name of who came instead of its ids, where it is still there to be seen."""
+    ids = message.partition(" a workload (UID: ")[2].partition(")")[0]
+    uid = ids.partition(",")[0]
+    came = next((each["metadata"] for each in picture.workloads if uid and each["metadata"].get("uid") == uid), None)
+    return message.replace(f"a workload (UID: {ids})", f"{came['namespace']}/{came['name']}") if came else message
 
 
 def _tried(workload: View) -> Iterator[str]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpuaas.admission.activity import flavor_names
 from gpuaas.admission.picture import Picture
+from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
 from gpuaas.engine.amounts import text
 from gpuaas.engine.explain import Explanation, Holder, Numbers
 from gpuaas.engine.reasons import Token
@@ -164,12 +166,47 @@ def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:
 
 
 def flavors_without_nodes(picture: Picture, workload: View) -> Iterator[str]:
+    return (name for name in _flavors(picture, workload) if any(no_node_has(picture, name)))
+
+
+def _flavors(picture: Picture, workload: View) -> list[str]:
+    """Those of its queue."""
     local = picture.local_queue(workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", ""))
     cluster = picture.cluster_queue(local["spec"]["clusterQueue"]) if local is not None else None
-    for group in ((cluster or {}).get("spec") or {}).get("resourceGroups") or ():
-        for each in group.get("flavors") or ():
-            if any(no_node_has(picture, each["name"])):
-                yield each["name"]
+    return flavor_names(cluster or {})
+
+
+def larger_than_nodes(picture: Picture, workload: View) -> Iterator[tuple[str, str]]:
+    """What pods ask too much of, and how it stands: pods that none of the nodes would hold that its flavors and its selector leave, were they empty."""
+    wanted = [
+        ((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {} for name in _flavors(picture, workload)
+    ]
+    for pod_set in workload["spec"].get("podSets") or ():
+        spec = (pod_set.get("template") or {}).get("spec") or {}
+        nodes = [
+            node
+            for node in picture.nodes
+            if has_labels(node, spec.get("nodeSelector") or {}) and any(has_labels(node, each) for each in wanted)
+        ]
+        for resource, asked in pod_requests(spec).items():
+            largest = max((offered(node, resource) for node in nodes), key=lambda each: each.nano, default=asked)
+            if asked.nano > largest.nano:
+                has = f"none of the nodes it may go to has more than {largest}"
+                yield resource, f"a pod of {pod_set['name']} asks for {asked} {resource}, and {has}"
+
+
+def pod_requests(spec: View) -> dict[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        resources = container.get("resources") or {}
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}  # as pods are defaulted
+        for resource, amount in asked.items():
+            total[resource] = total.get(resource, ZERO) + parse_quantity(amount)
+    return total
+
+
+def offered(node: View, resource: str) -> Quantity:
+    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
 
 
 def no_node_has(picture: Picture, name: str) -> Iterator[str]:

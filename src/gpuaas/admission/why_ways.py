@@ -14,8 +14,7 @@ from typing import Any
 from gpuaas.admission.activity import check_names, flavor_names
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.picture import Picture, owner_of
-from gpuaas.admission.why_evidence import has_labels
-from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
+from gpuaas.admission.why_evidence import has_labels, offered, pod_requests
 from gpuaas.base.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, LabelSelector, Requirement, from_label_selector
 from gpuaas.devices.constraints import untolerated
 
@@ -221,8 +220,8 @@ def _node_selector(pod: View) -> Mapping[str, str]:
 def _too_large(pods: Sequence[View], possible: Sequence[View]) -> tuple[str, bool] | None:
     """A pod that asks for more of something than any node has in all: nothing that ends makes room for it."""
     for pod in pods:
-        for resource, asked in _requests(pod).items():
-            largest = max((_offered(node, resource) for node in possible), key=lambda each: each.nano, default=asked)
+        for resource, asked in pod_requests(pod.get("spec") or {}).items():
+            largest = max((offered(node, resource) for node in possible), key=lambda each: each.nano, default=asked)
             if asked.nano > largest.nano == 0:
                 return f"give the flavor labels of nodes that have {resource}: none of those it may go to has any", True
             if asked.nano > largest.nano:
@@ -231,15 +230,3 @@ def _too_large(pods: Sequence[View], possible: Sequence[View]) -> tuple[str, boo
                     f"to has more than {largest}"
                 ), False
     return None
-
-
-def _requests(pod: View) -> dict[str, Quantity]:
-    total: dict[str, Quantity] = {}
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        for resource, amount in ((container.get("resources") or {}).get("requests") or {}).items():
-            total[resource] = total.get(resource, ZERO) + parse_quantity(amount)
-    return total
-
-
-def _offered(node: View, resource: str) -> Quantity:
-    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))

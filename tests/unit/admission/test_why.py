@@ -340,6 +340,29 @@ def test_a_namespace_without_a_queue_is_told_which_would_take_it(selector: Objec
     assert why(seen, asked, NOW).ways == (way,)
 
 
+def test_pods_that_no_node_could_ever_hold_are_told_before_they_get_quota() -> None:
+    answer = ask(workload(gpus=4), *full, nodes=[node("n1", "L4"), node("n2", "H200")])
+    assert not [line for line in answer.evidence if "none of the nodes" in line]
+    small = [node("n1", "L4"), node("n2", "H200")]
+    for each in small:
+        each["status"]["allocatable"]["nvidia.com/gpu"] = "2"
+    answer = ask(workload(gpus=4), *full, nodes=small)
+    assert answer.reason == "WaitingForQuota"
+    assert (
+        "a pod of main asks for 4 nvidia.com/gpu, and none of the nodes it may go to has more than 2" in answer.evidence
+    )
+    assert answer.ways[0] == "less nvidia.com/gpu in each pod, and more pods"
+
+
+@pytest.mark.parametrize(("there", "who"), [(True, "ns/job-high"), (False, "a workload (UID: uid-high, JobUID: x)")])
+def test_who_took_its_place_goes_by_name_while_it_is_there(there: bool, who: str) -> None:
+    words = "Preempted to accommodate a workload (UID: uid-high, JobUID: x) due to prioritization in the ClusterQueue"
+    asked = workload(conditions=(("Evicted", "True", "Preempted", f"{words}; preemptor path: /cq"),))
+    answer = ask(asked, *full, *([reserved("high", 0, ("Admitted",))] if there else []))
+    said = f"Preempted to accommodate {who} due to prioritization in the ClusterQueue"
+    assert f"evicted at {AT} (Preempted): {said}" in answer.evidence
+
+
 def test_what_holders_are_said_to_hold_adds_up() -> None:
     many = [reserved(name, 1, ("Admitted",)) for name in "abcd"]
     answer = ask(workload(gpus=1), *many, reserved("e", 4, ("Admitted",), flavor="h200"))
