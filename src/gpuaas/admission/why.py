@@ -8,11 +8,12 @@ The looks below go from what settles the matter to what is left; the figures are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_kept_out, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
+from gpuaas.admission.unseen import in_words
 from gpuaas.admission.why_evidence import (
     flavor_lines,
     flavors_without_nodes,
@@ -82,7 +83,9 @@ def why(picture: Picture, workload: View, now: Millis) -> Answer:
         answer = look(picture, workload, conditions)
         if answer is not None:
             return answer
-    return _waiting(picture, workload, conditions, now)
+    answer = _waiting(picture, workload, conditions, now)
+    evidence, ways = tuple(map(in_words, answer.evidence)), tuple(map(in_words, answer.ways))
+    return replace(answer, sentence=in_words(answer.sentence), evidence=evidence, ways=ways)
 
 
 def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities: list[str] | None = None) -> Answer:

@@ -24,6 +24,8 @@ from gpuaas.engine.shapes import ShapePlan, plan_of
 from gpuaas.engine.slices import predecessor
 from gpuaas.engine.values import Millis, PodSet
 
+_HIGHEST = 2**31 - 1  # of priorities
+
 if TYPE_CHECKING:
     from gpuaas.engine.engine import Engine
 
@@ -385,7 +387,7 @@ def _priority(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
     running = sorted(
         {other.priority for q in (queue.tree.queues if queue.tree else ()) for other in q.running.values()}
     )
-    for priority in (p + 1 for p in running if p >= item.priority):
+    for priority in (p + 1 for p in running if item.priority <= p < _HIGHEST):
         if _try(item, queue, grounds, priority, item.workload.pod_sets)[1]:
             return Remedy("Priority", f"priority {priority} instead of {item.priority}", number=priority)
     return None

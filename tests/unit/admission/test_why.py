@@ -696,5 +696,8 @@ def test_what_others_hold_counts_even_where_their_workloads_cannot_be_seen() -> 
     answer = why(whole, mine, NOW)
     assert answer.reason == "WaitingForQuota"
     assert any("l4/nvidia.com/gpu: asked 2, free 0" in line for line in answer.evidence)
-    assert any("other-namespaces/in-cq 3" in line for line in answer.evidence)
+    assert "  held by cq: 4 (its own: 4): jobs of other namespaces 3, ns/job-seen 1" in answer.evidence
+    assert "whose leaving would help: jobs of other namespaces" in answer.ways
     assert not any("priority" in way for way in answer.ways)
+    whole.cluster_queues[0]["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+    assert not any("priority" in way for way in why(whole, mine, NOW).ways), "whoever it is: no priority is higher"
