@@ -29,6 +29,7 @@ from gpuaas.admission.why_ways import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
     activating,
+    agreeing,
     higher_priority,
     less_close,
     nearest,
@@ -328,7 +329,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
 
 def _ways(picture: Picture, workload: View, found: Explanation) -> tuple[str, ...]:
     if flavors := mismatched(found):
-        return (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)
+        return tuple(agreeing(picture, flavors, {each.flavor: each.reason for each in found.numbers}))
     if uncovered(found):
         groups = ((picture.cluster_queue(found.cluster_queue or "") or {}).get("spec") or {}).get(
             "resourceGroups"

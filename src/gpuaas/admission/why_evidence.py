@@ -56,7 +56,8 @@ def _never(found: Explanation) -> str:
         return f"it asks for {resource}, and ClusterQueue {found.cluster_queue} has no quota for that at all"
     queue, enough = found.cluster_queue, mismatched(found)
     if enough:
-        return f"no flavor of ClusterQueue {queue} suits its pods: {', '.join(enough)} have quota, but do not match"
+        do_not = "has quota, but does not match" if len(enough) == 1 else "have quota, but do not match"
+        return f"no flavor of ClusterQueue {queue} suits its pods: {', '.join(enough)} {do_not}"
     most = _most(found)
     if most is None:
         return (found.message or f"no flavor of ClusterQueue {queue} suits it").rstrip(".")

@@ -153,6 +153,33 @@ def higher_priority(picture: Picture, workload: View, number: int) -> str:
     return relabelled(kind, name, workload["metadata"]["namespace"], PRIORITY_LABEL, min(enough)[1])
 
 
+def agreeing(picture: Picture, flavors: Sequence[str], reasons: Mapping[str, str]) -> Iterator[str]:
+    """For pods that flavors with quota do not suit: what each of them says is wrong."""
+    others = []
+    for name in flavors:
+        spec = (picture.flavor(name) or {}).get("spec") or {}
+        reason = reasons.get(name, "")
+        if "requested level" in reason:
+            yield f"ask for a level that Topology {spec.get('topologyName')} of {name} has: {_levels(picture, spec)}"
+        elif "untolerated taint" in reason and spec.get("nodeTaints"):
+            yield f"tolerate {', '.join(map(_taint, spec['nodeTaints']))} in its pods, to use {name}"
+        else:
+            others.append(name)
+    if others:
+        yield f"make its node selector, affinity and tolerations agree with one of: {', '.join(others)}"
+
+
+def _levels(picture: Picture, flavor: View) -> str:
+    found = (each for each in picture.topologies if each["metadata"]["name"] == flavor.get("topologyName"))
+    return ", ".join(str(level["nodeLabel"]) for each in found for level in each["spec"].get("levels") or ())
+
+
+def _taint(taint: View) -> str:
+    """As kubectl writes it."""
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"
+
+
 def less_close(workload: View) -> Iterator[str]:
     """For pods that must be together in one place, where none has room for all of them."""
     requests = [each.get("topologyRequest") or {} for each in workload["spec"].get("podSets") or ()]
@@ -208,8 +235,7 @@ def _in_the_way(pods: Sequence[View], possible: Sequence[View]) -> list[str]:
         for spec in ((pod.get("spec") or {}) for pod in pods):
             taint = untolerated(taints, spec.get("tolerations") or ())
             if taint is not None:
-                value = f"={taint['value']}" if taint.get("value") else ""
-                found.append(f"{taint['key']}{value}:{taint['effect']}")
+                found.append(_taint(taint))
     return list(dict.fromkeys(found))
 
 

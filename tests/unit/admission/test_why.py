@@ -363,6 +363,25 @@ def test_who_took_its_place_goes_by_name_while_it_is_there(there: bool, who: str
     assert f"evicted at {AT} (Preempted): {said}" in answer.evidence
 
 
+def test_a_taint_of_a_flavor_is_named_to_who_does_not_tolerate_it() -> None:
+    seen = picture(asked := workload(selector={"gpu": "H200"}))
+    seen.flavors[1]["spec"]["nodeTaints"] = [{"key": "gpu", "value": "big", "effect": "NoSchedule"}]
+    answer = why(seen, asked, NOW)
+    assert answer.ways[0] == "tolerate gpu=big:NoSchedule in its pods, to use h200"
+
+
+def test_a_level_that_its_topology_does_not_have_is_answered_with_those_it_has() -> None:
+    asked = workload()
+    asked["spec"]["podSets"][0]["topologyRequest"] = {"required": "block"}
+    racks = {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "host"}]}}
+    seen = picture(asked, topologies=[racks])
+    for each in seen.flavors:
+        each["spec"]["topologyName"] = "racks"
+    answer = why(seen, asked, NOW)
+    assert answer.sentence == "no flavor of ClusterQueue cq suits its pods: h200, l4 have quota, but do not match"
+    assert answer.ways[1] == "ask for a level that Topology racks of l4 has: rack, host"
+
+
 def test_what_holders_are_said_to_hold_adds_up() -> None:
     many = [reserved(name, 1, ("Admitted",)) for name in "abcd"]
     answer = ask(workload(gpus=1), *many, reserved("e", 4, ("Admitted",), flavor="h200"))
