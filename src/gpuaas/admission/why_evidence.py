@@ -140,7 +140,7 @@ def _unsuitable(numbers: Numbers) -> bool:
 def _holders(numbers: Numbers) -> Iterator[str]:
     for limit in numbers.limits[:3] if numbers.missing else ():
         amount, keeps = text(numbers.resource, limit.amount), text(numbers.resource, limit.keeps)
-        yield f"  {keeps} more free, kept from it by the {limit.field} of ClusterQueue {limit.cluster_queue}: {amount}"
+        yield f"  {keeps} more free, kept from it by the {limit.field} of {limit.owner}: {amount}"
     for holder in numbers.holders[:3]:
         largest = _largest(numbers.resource, holder)
         used, nominal = text(numbers.resource, holder.used), text(numbers.resource, holder.nominal)

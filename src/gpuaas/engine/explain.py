@@ -279,10 +279,7 @@ def _higher_limits(queue: Queue, missing: dict[int, int], grounds: Grounds) -> R
             return None
         if amount > 0 and limit is not None:
             higher, now = text(resource, limit.amount + amount), text(resource, limit.amount)
-            words.append(
-                f"a {limit.field} of {higher} instead of {now} {resource} in {flavor} of ClusterQueue "
-                f"{limit.cluster_queue}"
-            )
+            words.append(f"a {limit.field} of {higher} instead of {now} {resource} in {flavor} of {limit.owner}")
     return Remedy("Limit", ", ".join(words))
 
 

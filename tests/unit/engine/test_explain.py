@@ -8,7 +8,7 @@ from gpuaas.engine.reasons import Token
 from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import ClusterQueue, Flavor, LocalQueue, StopPolicy
 
-from .builders import Lab, Limits, queue
+from .builders import Lab, Limits, cohort, queue
 from .test_topology import RACK, TWO_RACKS, fleet
 
 
@@ -278,3 +278,14 @@ def test_free_quota_that_only_a_limit_keeps_away(
         lab.tell(changed)
         lab.settle()
         assert lab.running() == {"w"}
+
+
+def test_the_limit_of_a_cohort_keeps_free_quota_away_too() -> None:
+    lab = Lab(cohort("root", None, 8), cohort("east", "root", (0, 2, None)), queue("mine", 1, "east"))
+    lab.submit("w", "mine", 5)
+    lab.settle()
+    (found,) = [each.words for each in lab.why("w").remedies if each.kind == "Limit"]
+    assert found == "a borrowingLimit of 4 instead of 2 gpu in default of Cohort east"
+    lab.tell(cohort("east", "root", (0, 4, None)))
+    lab.settle()
+    assert lab.running() == {"w"}
