@@ -244,6 +244,12 @@ def test_a_dry_run_does_not_stumble_over_namespaces_that_it_does_not_make(shell:
     ]
 
 
+def test_what_the_server_warns_of_is_shown_once(shell: Shell) -> None:
+    old = "{apiVersion: kueue.x-k8s.io/v1beta1, kind: ResourceFlavor, metadata: {name: l4}}"
+    done = shell.run("apply", "--dry-run", "-f", "-", stdin=f"{old}\n---\n{old}")
+    assert done.stderr == "Warning: This version is deprecated. Use v1beta2 instead.\n"
+
+
 def test_what_is_refused_is_named_and_how_much_was_not_tried(shell: Shell) -> None:
     orphan = NEW.partition("---")[2]
     done = shell.run("apply", "-f", "-", stdin=f"{orphan}---{orphan}")
