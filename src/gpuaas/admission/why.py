@@ -30,6 +30,7 @@ from gpuaas.admission.why_ways import (
     QUEUE_LABEL,
     activating,
     agreeing,
+    answering,
     higher_priority,
     less_close,
     nearest,
@@ -210,7 +211,7 @@ def _once(lines: tuple[str, ...]) -> Iterator[str]:
         yield f"{pods[0]}{others}: {words}"
 
 
-def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
+def _checking(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
     if not is_true(conditions.get("QuotaReserved")):
         return None
     waiting = [each for each in workload["status"].get("admissionChecks") or () if each.get("state") != "Ready"]
@@ -218,7 +219,7 @@ def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     names = ", ".join(each["name"] for each in waiting) or "its checks"
     evidence = tuple(f"check {each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
     words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
-    ways = tuple(f"kubectl describe admissioncheck {each['name']}" for each in waiting[:_MOST_WAYS])
+    ways = tuple(answering(picture, workload, each["name"]) for each in waiting[:_MOST_WAYS])
     return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)
 
 

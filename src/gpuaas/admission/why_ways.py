@@ -25,6 +25,7 @@ _OWN_NAME = "kubernetes.io/metadata.name"  # the server writes it, whatever anyb
 _NOT_LABELLED = ("Pod", "Workload")  # their queue is not changed by a label
 _HELD_BY_SUSPEND = ("Job", "JobSet", "RayCluster", "RayJob")
 _FEW = 3
+_PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 _COMPLAINTS = ("affinity/selector", "untolerated taint", "Insufficient", "runtime class gpuaas-process")
 
 
@@ -178,6 +179,16 @@ def _taint(taint: View) -> str:
     """As kubectl writes it."""
     value = f"={taint['value']}" if taint.get("value") else ""
     return f"{taint['key']}{value}:{taint['effect']}"
+
+
+def answering(picture: Picture, workload: View, check: str) -> str:
+    """For a workload that waits for a check: who has to agree."""
+    found = next((each for each in picture.checks if each["metadata"]["name"] == check), None)
+    controller = ((found or {}).get("spec") or {}).get("controllerName", "")
+    if controller == _PROVISIONING:
+        return f"a cluster autoscaler has to answer: kubectl get provreq -n {workload['metadata']['namespace']}"
+    who = f"{controller} has to agree: " if controller else ""
+    return f"{who}kubectl describe admissioncheck {check}"
 
 
 def less_close(workload: View) -> Iterator[str]:

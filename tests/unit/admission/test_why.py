@@ -382,6 +382,25 @@ def test_a_level_that_its_topology_does_not_have_is_answered_with_those_it_has()
     assert answer.ways[1] == "ask for a level that Topology racks of l4 has: rack, host"
 
 
+@pytest.mark.parametrize(
+    ("controller", "way"),
+    [
+        ("example.com/budget", "example.com/budget has to agree: kubectl describe admissioncheck budget"),
+        (
+            "kueue.x-k8s.io/provisioning-request",
+            "a cluster autoscaler has to answer: kubectl get provreq -n ns",
+        ),
+        ("", "kubectl describe admissioncheck budget"),
+    ],
+)
+def test_who_has_to_agree_is_named(controller: str, way: str) -> None:
+    status = {"admissionChecks": [{"name": "budget", "state": "Pending"}]}
+    asked = reserved("mine", 2)
+    asked["status"] |= status
+    known = [{"metadata": {"name": "budget"}, "spec": {"controllerName": controller}}] if controller else []
+    assert ask(asked, checks=known).ways == (way,)
+
+
 def test_what_holders_are_said_to_hold_adds_up() -> None:
     many = [reserved(name, 1, ("Admitted",)) for name in "abcd"]
     answer = ask(workload(gpus=1), *many, reserved("e", 4, ("Admitted",), flavor="h200"))
