@@ -17,6 +17,7 @@ from gpuaas.admission.unseen import in_words
 from gpuaas.admission.why_evidence import (
     flavor_lines,
     flavors_without_nodes,
+    given_flavors,
     larger_than_nodes,
     mismatched,
     no_node_has,
@@ -174,8 +175,7 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
         words = f"it was admitted by ClusterQueue {queue} at {since}"
         words += "" if state == "Running" else "; its pods are not all ready yet"
         return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
-    flavors = {name for each in admission["podSetAssignments"] for name in (each.get("flavors") or {}).values()}
-    unmatched = {name: line for name in sorted(flavors) for line in no_node_has(picture, name)}
+    unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
     evidence = (*_once(lines), *_places(workload), *unmatched.values())

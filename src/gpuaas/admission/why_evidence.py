@@ -6,7 +6,7 @@ Pure words from the engine's explanation and from the nodes; which answer is giv
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -177,11 +177,18 @@ def _flavors(picture: Picture, workload: View) -> list[str]:
     return flavor_names(cluster or {})
 
 
-def larger_than_nodes(picture: Picture, workload: View) -> Iterator[tuple[str, str]]:
+def given_flavors(workload: View) -> list[str]:
+    """Those it was admitted to."""
+    given = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
+    return sorted({name for each in given for name in (each.get("flavors") or {}).values()})
+
+
+def larger_than_nodes(
+    picture: Picture, workload: View, flavors: Sequence[str] | None = None
+) -> Iterator[tuple[str, str]]:
     """What pods ask too much of, and how it stands: pods that none of the nodes would hold that its flavors and its selector leave, were they empty."""
-    wanted = [
-        ((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {} for name in _flavors(picture, workload)
-    ]
+    names = _flavors(picture, workload) if flavors is None else flavors
+    wanted = [((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {} for name in names]
     for pod_set in workload["spec"].get("podSets") or ():
         spec = (pod_set.get("template") or {}).get("spec") or {}
         nodes = [

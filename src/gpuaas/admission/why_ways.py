@@ -14,7 +14,7 @@ from typing import Any
 from gpuaas.admission.activity import check_names, flavor_names
 from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.admission.picture import Picture, owner_of
-from gpuaas.admission.why_evidence import has_labels, offered, pod_requests
+from gpuaas.admission.why_evidence import given_flavors, has_labels, larger_than_nodes, offered, pod_requests
 from gpuaas.base.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, LabelSelector, Requirement, from_label_selector
 from gpuaas.devices.constraints import untolerated
 
@@ -208,6 +208,8 @@ def placing(
     """
     ways = list(_placing(picture, stuck, unmatched))
     yield from (words for words, _ in ways)
+    if any("Insufficient" in said for _, said in stuck):
+        yield from _larger_nodes(picture, workload)
     if any(flavor for _, flavor in ways) and owner_of(workload)[0] in _HELD_BY_SUSPEND:
         meta = workload["metadata"]
         yield f"after that, to let this one start anew: gpuaas delete workload {meta['name']} -n {meta['namespace']}"
@@ -237,6 +239,25 @@ def _placing(
         yield "leave the image out: gpuaas run -- COMMAND is a process of this machine, which runs no images", False
     if not any(each in words for each in _COMPLAINTS):
         yield "see what the scheduler says: kubectl describe pod", False
+
+
+def _larger_nodes(picture: Picture, workload: View) -> Iterator[str]:
+    """Where the nodes of its flavor are too small, and those of another one of its queue are not."""
+    if not any(larger_than_nodes(picture, workload, given_flavors(workload))):
+        return
+    queue = picture.cluster_queue(workload["status"]["admission"]["clusterQueue"]) or {}
+    wanted = _wanted_labels(workload)
+    for name in flavor_names(queue):
+        labels = ((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {}
+        has_nodes = any(has_labels(node, labels) and has_labels(node, wanted) for node in picture.nodes)
+        if labels and has_nodes and not any(larger_than_nodes(picture, workload, [name])):
+            selector = ", ".join(f"{key}={value}" for key, value in labels.items())
+            yield f"make it again with the node selector {selector}: nodes of flavor {name} are large enough"
+
+
+def _wanted_labels(workload: View) -> dict[str, str]:
+    specs = ((each.get("template") or {}).get("spec") or {} for each in workload["spec"].get("podSets") or ())
+    return {key: value for spec in specs for key, value in (spec.get("nodeSelector") or {}).items()}
 
 
 def _in_the_way(pods: Sequence[View], possible: Sequence[View]) -> list[str]:

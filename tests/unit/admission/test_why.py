@@ -383,6 +383,22 @@ def test_a_level_that_its_topology_does_not_have_is_answered_with_those_it_has()
 
 
 @pytest.mark.parametrize(
+    ("selector", "ways"),
+    [
+        (None, ("make it again with the node selector gpu=H200: nodes of flavor h200 are large enough",)),
+        ({"gpu": "L4"}, ()),
+    ],
+)
+def test_nodes_of_another_flavor_that_would_hold_it_are_named(selector: Object | None, ways: tuple[str, ...]) -> None:
+    asked = reserved("mine", 4, ("Admitted",), selector=selector)
+    small = node("n1", "L4")
+    small["status"]["allocatable"]["nvidia.com/gpu"] = "2"
+    pods = [stuck("p", "owner-mine", FULL, asking(4, "L4"))]
+    answer = ask(asked, nodes=[small, node("n2", "H200")], pods=pods)
+    assert answer.ways[1:] == ways
+
+
+@pytest.mark.parametrize(
     ("controller", "way"),
     [
         ("example.com/budget", "example.com/budget has to agree: kubectl describe admissioncheck budget"),
