@@ -128,6 +128,12 @@ def is_true(condition: View | None) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
+def is_kept_out(conditions: Mapping[str, View]) -> bool:
+    """Deactivated by a check or a limit: Kueue's own way back is only for what a user deactivated."""
+    requeued = conditions.get("Requeued") or {}
+    return requeued.get("status") == "False" and str(requeued.get("reason")).startswith("DeactivatedDueTo")
+
+
 def _flag(condition: View | None) -> Flag | None:
     if condition is None:
         return None

@@ -6,6 +6,7 @@ is free. What is left over stands in the picture as one workload for each Cluste
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
 Object = dict[str, Any]
 Held = dict[tuple[str, str], Quantity]  # by flavor and resource
 NAMESPACE = "other-namespaces"
+_STAND_IN = re.compile(rf"\b{NAMESPACE}/in-[a-z0-9.-]*[a-z0-9]")
+_NUMBER = re.compile(r"^\d+ workload\(s\) leaving")
 _LONG_AGO = "1970-01-01T00:00:00Z"
 _HIGHEST = 2**31 - 1
 
@@ -33,6 +36,12 @@ def unseen(cluster_queues: Iterable[Mapping[str, Any]], workloads: Iterable[Mapp
         left = _left(queue, seen.get(name, {}))
         if left:
             yield _stand_in(name, left)
+
+
+def in_words(text: str) -> str:
+    """What stands for others has a name that would lead nowhere: called what it is."""
+    named = _STAND_IN.sub("jobs of other namespaces", text)
+    return named if named == text else _NUMBER.sub("whose leaving would help", named)  # how many they are is not known
 
 
 def _left(queue: Mapping[str, Any], seen: Held) -> Held:

@@ -8,14 +8,17 @@ The looks below go from what settles the matter to what is left; the figures are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuaas.admission.life import conditions_of, is_true
+from gpuaas.admission.life import conditions_of, is_kept_out, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
+from gpuaas.admission.unseen import in_words
 from gpuaas.admission.why_evidence import (
     flavor_lines,
     flavors_without_nodes,
+    given_flavors,
+    larger_than_nodes,
     mismatched,
     no_node_has,
     quota_lines,
@@ -26,9 +29,13 @@ from gpuaas.admission.why_evidence import (
 from gpuaas.admission.why_ways import (
     PRIORITY_LABEL,
     QUEUE_LABEL,
+    activating,
+    agreeing,
+    answering,
     higher_priority,
     less_close,
     nearest,
+    new_local_queue,
     other_queue,
     placing,
     queued,
@@ -43,6 +50,7 @@ from gpuaas.engine.values import Millis
 
 View = Mapping[str, Any]
 _MOST_WAYS = 3
+_NO_SIZE_WOULD_DO = (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR, Token.TOPOLOGY)  # other things come first
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,9 @@ def why(picture: Picture, workload: View, now: Millis) -> Answer:
         answer = look(picture, workload, conditions)
         if answer is not None:
             return answer
-    return _waiting(picture, workload, conditions, now)
+    answer = _waiting(picture, workload, conditions, now)
+    evidence, ways = tuple(map(in_words, answer.evidence)), tuple(map(in_words, answer.ways))
+    return replace(answer, sentence=in_words(answer.sentence), evidence=evidence, ways=ways)
 
 
 def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities: list[str] | None = None) -> Answer:
@@ -133,13 +143,14 @@ def _finished(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     return Answer(_subject(workload), state_of(workload), found["reason"], words, (), ways)
 
 
-def _leaving(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
+def _leaving(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
     evicted = conditions.get("Evicted")
     if evicted is None or not is_true(evicted) or not is_true(conditions.get("QuotaReserved")):
         return None
     active = (workload.get("spec") or {}).get("active", True)
     ways = ("it goes back to its queue by itself when its pods have gone",) if active else ()
-    return Answer(_subject(workload), "Evicted", evicted["reason"], _told(evicted["message"]), (), ways)
+    words = _named(picture, _told(evicted["message"]))
+    return Answer(_subject(workload), "Evicted", evicted["reason"], words, (), ways)
 
 
 def _inactive(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
@@ -164,12 +175,11 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
         words = f"it was admitted by ClusterQueue {queue} at {since}"
         words += "" if state == "Running" else "; its pods are not all ready yet"
         return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
-    flavors = {name for each in admission["podSetAssignments"] for name in (each.get("flavors") or {}).values()}
-    unmatched = {name: line for name in sorted(flavors) for line in no_node_has(picture, name)}
+    unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
     evidence = (*_once(lines), *_places(workload), *unmatched.values())
-    ways = tuple(placing(picture, stuck, list(unmatched)))[:_MOST_WAYS]
+    ways = tuple(placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
     return Answer(_subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, ways, queue)
 
 
@@ -201,7 +211,7 @@ def _once(lines: tuple[str, ...]) -> Iterator[str]:
         yield f"{pods[0]}{others}: {words}"
 
 
-def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
+def _checking(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> Answer | None:
     if not is_true(conditions.get("QuotaReserved")):
         return None
     waiting = [each for each in workload["status"].get("admissionChecks") or () if each.get("state") != "Ready"]
@@ -209,7 +219,7 @@ def _checking(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     names = ", ".join(each["name"] for each in waiting) or "its checks"
     evidence = tuple(f"check {each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
     words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
-    ways = tuple(f"kubectl describe admissioncheck {each['name']}" for each in waiting[:_MOST_WAYS])
+    ways = tuple(answering(picture, workload, each["name"]) for each in waiting[:_MOST_WAYS])
     return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)
 
 
@@ -220,7 +230,7 @@ def _unseen(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> 
         return None
     said = (conditions.get("QuotaReserved") or {}).get("message") or "nobody has looked at it yet"
     evidence = (f"you may not list {', '.join(sorted(hidden)).replace('_', ' ')}: there is no more to see",)
-    return Answer(_subject(workload), "Pending", "Pending", _told(said), (*evidence, *_before(conditions)))
+    return Answer(_subject(workload), "Pending", "Pending", _told(said), (*evidence, *_before(picture, conditions)))
 
 
 def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, Any]) -> Answer | None:
@@ -248,7 +258,7 @@ def _unusable_queue(picture: Picture, workload: View, _conditions: Mapping[str, 
     active = next((c for c in (cluster.get("status") or {}).get("conditions") or () if c["type"] == "Active"), None)
     if active is not None and active["status"] == "False":
         words = f"ClusterQueue {cluster_name} is not active: {active['message']}"
-        ways = (f"kubectl describe clusterqueue {cluster_name}",)
+        ways = tuple(activating(picture, cluster))[:_MOST_WAYS]
         return Answer(_subject(workload), "Pending", active["reason"], words, (), ways)
     return None
 
@@ -258,6 +268,7 @@ def _missing_local_queue(picture: Picture, workload: View, namespace: str, name:
     evidence = (f"queues in {namespace}: {', '.join(here) or 'none'}",)
     near = nearest(name, here)
     ways = tuple(other_queue(workload, each) for each in ([near] if near else here)[:_MOST_WAYS])
+    ways = ways or (new_local_queue(picture, namespace, name),)
     words = f"LocalQueue {name} doesn't exist in namespace {namespace}"
     return Answer(_subject(workload), "Pending", "QueueMissing", words, evidence, ways)
 
@@ -292,8 +303,17 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
     if found.token is Token.BACKING_OFF:
         until = ((workload.get("status") or {}).get("requeueState") or {}).get("requeueAt")
         words = f"it backs off until {until}" if until else "it backs off until its last eviction is dealt with"
-    evidence = (*quota_lines(found), *_before(conditions), *_tried(workload), *flavor_lines(picture, workload))
-    ways = _ways(picture, workload, found)[:_MOST_WAYS]
+        if not until and is_kept_out(conditions):
+            words = (
+                "it is active again, but kept out as when it was deactivated: Kueue lets in only what a user stopped"
+            )
+    large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
+    before = _before(picture, conditions)
+    evidence = (*quota_lines(found), *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
+    smaller = (f"less {resource} in each pod, and more pods" for resource in large)
+    ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
+    if found.token is Token.BACKING_OFF and is_kept_out(conditions):
+        ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""
     if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
         first = engine.forest.queues[queue].pending.ordered()[0].key
@@ -310,7 +330,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
 
 def _ways(picture: Picture, workload: View, found: Explanation) -> tuple[str, ...]:
     if flavors := mismatched(found):
-        return (f"make its node selector, affinity and tolerations agree with one of: {', '.join(flavors)}",)
+        return tuple(agreeing(picture, flavors, {each.flavor: each.reason for each in found.numbers}))
     if uncovered(found):
         groups = ((picture.cluster_queue(found.cluster_queue or "") or {}).get("spec") or {}).get(
             "resourceGroups"
@@ -329,11 +349,20 @@ def _is_strict(picture: Picture, queue: str) -> bool:
     return ((picture.cluster_queue(queue) or {}).get("spec") or {}).get("queueingStrategy") == "StrictFIFO"
 
 
-def _before(conditions: Mapping[str, Any]) -> Iterator[str]:
+def _before(picture: Picture, conditions: Mapping[str, Any]) -> Iterator[str]:
     """It ran once, and had to leave."""
     evicted = conditions.get("Evicted")
     if evicted is not None and is_true(evicted):
-        yield f"evicted at {evicted['lastTransitionTime']} ({evicted['reason']}): {_told(evicted['message'])}"
+        words = _named(picture, _told(evicted["message"]))
+        yield f"evicted at {evicted['lastTransitionTime']} ({evicted['reason']}): {words}"
+
+
+def _named(picture: Picture, message: str) -> str:
+    """With the name of who came instead of its ids, where it is still there to be seen."""
+    ids = message.partition(" a workload (UID: ")[2].partition(")")[0]
+    uid = ids.partition(",")[0]
+    came = next((each["metadata"] for each in picture.workloads if uid and each["metadata"].get("uid") == uid), None)
+    return message.replace(f"a workload (UID: {ids})", f"{came['namespace']}/{came['name']}") if came else message
 
 
 def _tried(workload: View) -> Iterator[str]:

@@ -6,13 +6,15 @@ Pure words from the engine's explanation and from the nodes; which answer is giv
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from gpuaas.admission.activity import flavor_names
 from gpuaas.admission.picture import Picture
+from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
 from gpuaas.engine.amounts import text
-from gpuaas.engine.explain import Explanation, Numbers
+from gpuaas.engine.explain import Explanation, Holder, Numbers
 from gpuaas.engine.reasons import Token
 
 View = Mapping[str, Any]
@@ -54,7 +56,8 @@ def _never(found: Explanation) -> str:
         return f"it asks for {resource}, and ClusterQueue {found.cluster_queue} has no quota for that at all"
     queue, enough = found.cluster_queue, mismatched(found)
     if enough:
-        return f"no flavor of ClusterQueue {queue} suits its pods: {', '.join(enough)} have quota, but do not match"
+        do_not = "has quota, but does not match" if len(enough) == 1 else "have quota, but do not match"
+        return f"no flavor of ClusterQueue {queue} suits its pods: {', '.join(enough)} {do_not}"
     most = _most(found)
     if most is None:
         return (found.message or f"no flavor of ClusterQueue {queue} suits it").rstrip(".")
@@ -135,8 +138,11 @@ def _unsuitable(numbers: Numbers) -> bool:
 
 
 def _holders(numbers: Numbers) -> Iterator[str]:
+    for limit in numbers.limits[:3] if numbers.missing else ():
+        amount, keeps = text(numbers.resource, limit.amount), text(numbers.resource, limit.keeps)
+        yield f"  {keeps} more free, kept from it by the {limit.field} of {limit.owner}: {amount}"
     for holder in numbers.holders[:3]:
-        largest = ", ".join(f"{key} {text(numbers.resource, amount)}" for key, amount in holder.largest[:3])
+        largest = _largest(numbers.resource, holder)
         used, nominal = text(numbers.resource, holder.used), text(numbers.resource, holder.nominal)
         more = f", {text(numbers.resource, holder.used - holder.nominal)} of it borrowed" * (
             holder.used > holder.nominal
@@ -146,6 +152,14 @@ def _holders(numbers: Numbers) -> Iterator[str]:
         )
 
 
+def _largest(resource: str, holder: Holder) -> str:
+    """Its largest users, and how much the others have."""
+    shown = holder.largest[:3]
+    rest = holder.used - sum(amount for _, amount in shown)
+    named = [f"{key} {text(resource, amount)}" for key, amount in shown]
+    return ", ".join([*named, *([f"others {text(resource, rest)}"] if named and rest > 0 else [])])
+
+
 def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:
     """Flavors of its queue that no node has."""
     for name in flavors_without_nodes(picture, workload):
@@ -153,12 +167,54 @@ def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:
 
 
 def flavors_without_nodes(picture: Picture, workload: View) -> Iterator[str]:
+    return (name for name in _flavors(picture, workload) if any(no_node_has(picture, name)))
+
+
+def _flavors(picture: Picture, workload: View) -> list[str]:
+    """Those of its queue."""
     local = picture.local_queue(workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", ""))
     cluster = picture.cluster_queue(local["spec"]["clusterQueue"]) if local is not None else None
-    for group in ((cluster or {}).get("spec") or {}).get("resourceGroups") or ():
-        for each in group.get("flavors") or ():
-            if any(no_node_has(picture, each["name"])):
-                yield each["name"]
+    return flavor_names(cluster or {})
+
+
+def given_flavors(workload: View) -> list[str]:
+    """Those it was admitted to."""
+    given = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
+    return sorted({name for each in given for name in (each.get("flavors") or {}).values()})
+
+
+def larger_than_nodes(
+    picture: Picture, workload: View, flavors: Sequence[str] | None = None
+) -> Iterator[tuple[str, str]]:
+    """What pods ask too much of, and how it stands: pods that none of the nodes would hold that its flavors and its selector leave, were they empty."""
+    names = _flavors(picture, workload) if flavors is None else flavors
+    wanted = [((picture.flavor(name) or {}).get("spec") or {}).get("nodeLabels") or {} for name in names]
+    for pod_set in workload["spec"].get("podSets") or ():
+        spec = (pod_set.get("template") or {}).get("spec") or {}
+        nodes = [
+            node
+            for node in picture.nodes
+            if has_labels(node, spec.get("nodeSelector") or {}) and any(has_labels(node, each) for each in wanted)
+        ]
+        for resource, asked in pod_requests(spec).items():
+            largest = max((offered(node, resource) for node in nodes), key=lambda each: each.nano, default=asked)
+            if asked.nano > largest.nano:
+                has = f"none of the nodes it may go to has more than {largest}"
+                yield resource, f"a pod of {pod_set['name']} asks for {asked} {resource}, and {has}"
+
+
+def pod_requests(spec: View) -> dict[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers") or ():
+        resources = container.get("resources") or {}
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}  # as pods are defaulted
+        for resource, amount in asked.items():
+            total[resource] = total.get(resource, ZERO) + parse_quantity(amount)
+    return total
+
+
+def offered(node: View, resource: str) -> Quantity:
+    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get(resource, "0"))
 
 
 def no_node_has(picture: Picture, name: str) -> Iterator[str]:

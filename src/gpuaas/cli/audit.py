@@ -31,13 +31,19 @@ _RULES = {
 @on_a_cluster("json")
 def audit(target: Target) -> None:
     """Who made room for whom, by which rule, and what was lost."""
-    rows = target.work(lambda client, _namespace: audit_rows(client, _aside))
+    rows = about(target.namespace, target.work(lambda client, _namespace: audit_rows(client, _aside)))
     if target.output == "json":
         print_json(rows)
     elif rows:
         print_table(_COLUMNS, [_cells(row) for row in rows])
     else:
-        click.echo("nobody was preempted")
+        click.echo("nobody was preempted" + (f" by or in namespace {target.namespace}" if target.namespace else ""))
+
+
+def about(namespace: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those in which somebody of the namespace had to leave, or came in; all of them without one."""
+    parties = ("victim", "preemptor")
+    return [row for row in rows if not namespace or any(row[who].startswith(f"{namespace}/") for who in parties)]
 
 
 def _aside(words: str) -> None:

@@ -56,6 +56,7 @@ class Target:
         async def run() -> T:
             access = self._access()
             async with HttpClient(access, _clock()) as client:
+                client.on_warning = _warned_once()
                 return await job(client, self.namespace or access.namespace)
 
         try:
@@ -87,6 +88,18 @@ class Target:
         from gpuaas.client.kubeconfig import load
 
         return load(_paths(self.kubeconfig)).access(self.context)
+
+
+def _warned_once() -> Callable[[str], None]:
+    """What the server warns of, as kubectl shows it; said of many objects, once."""
+    said: set[str] = set()
+
+    def warn(words: str) -> None:
+        if words not in said:
+            click.echo(f"Warning: {words}", err=True)
+        said.add(words)
+
+    return warn
 
 
 def _clock() -> Any:

@@ -96,7 +96,7 @@ def why(target: Target, job: str) -> None:
 
     JOB is a name, or kind/name: train, job/train, raycluster/dev, workload/job-train-1a2b3.
     """
-    answer = target.work(lambda client, namespace: _explained(client, namespace, job))
+    answer = target.work(lambda client, namespace: explained(client, namespace, job))
     if target.output == "json":
         print_json(answer.as_object())
         return
@@ -110,7 +110,7 @@ def why(target: Target, job: str) -> None:
             click.echo(f"    - {way}")
 
 
-async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
+async def explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
     from gpuaas.admission.why import why as explain
     from gpuaas.admission.why import why_no_workload
     from gpuaas.base.clock import SystemClock
@@ -134,40 +134,51 @@ async def _explained(client: "HttpClient", namespace: str, job: str) -> "Answer"
 
 
 @click.command()
-@click.argument("job")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 @on_a_cluster("json")
-def cancel(target: Target, job: str) -> None:
-    """Delete JOB and everything it made.
+def cancel(target: Target, jobs: tuple[str, ...]) -> None:
+    """Delete each JOB and everything it made.
 
     JOB is a name, or kind/name: train, job/train, raycluster/dev.
     """
-    from gpuaas.admission.picture import owner_of
-    from gpuaas.cli.look import find_job, find_workload, named
-    from gpuaas.client.kueue import WORKLOADS
-    from gpuaas.client.protocol import Propagation, Resource
 
-    async def act(client: "HttpClient", namespace: str) -> str:
-        workload = named((await client.list(WORKLOADS, namespace)).items, job)
-        found = None if workload is not None else await find_job(client, namespace, job)
-        if found is not None:
-            kind, name, version = found[0], found[1]["metadata"]["name"], found[1]["apiVersion"]
-        else:
-            workload = workload or await find_workload(client, namespace, job)  # says what there is instead
-            kind, name = owner_of(workload)
-            owners = workload["metadata"].get("ownerReferences") or ()
-            version = next((each["apiVersion"] for each in owners if each["name"] == name), WORKLOADS.api_version)
-        served = [each.resource for each in await client.discover() if each.resource.kind == kind]
-        group, _, number = version.rpartition("/")
-        guess = Resource(group, number, f"{kind.lower()}s", True, kind)
-        where = next((each for each in served if each.api_version == version), guess)
-        await client.delete(where, name, namespace, propagation=Propagation.BACKGROUND)
-        return f"{kind.lower()}/{name}"
+    async def act(client: "HttpClient", namespace: str) -> list[str]:
+        found = [await _deletable(client, namespace, job) for job in jobs]  # all of them, before any is gone
+        return [await _delete(client, namespace, *each) for each in dict.fromkeys(found)]
 
     cancelled = target.work(act)
     if target.output == "json":
-        print_json({"cancelled": cancelled})
+        print_json({"cancelled": cancelled[0] if len(cancelled) == 1 else cancelled})
     else:
-        click.echo(f"{cancelled} is cancelled")
+        for each in cancelled:
+            click.echo(f"{each} is cancelled")
+
+
+async def _deletable(client: "HttpClient", namespace: str, job: str) -> tuple[str, str, str]:
+    """What a person made: its kind, name and version."""
+    from gpuaas.admission.picture import owner_of
+    from gpuaas.cli.look import find_job, find_workload, named
+    from gpuaas.client.kueue import WORKLOADS
+
+    workload = named((await client.list(WORKLOADS, namespace)).items, job)
+    found = None if workload is not None else await find_job(client, namespace, job)
+    if found is not None:
+        return found[0], found[1]["metadata"]["name"], found[1]["apiVersion"]
+    workload = workload or await find_workload(client, namespace, job)  # says what there is instead
+    kind, name = owner_of(workload)
+    owners = workload["metadata"].get("ownerReferences") or ()
+    return kind, name, next((each["apiVersion"] for each in owners if each["name"] == name), WORKLOADS.api_version)
+
+
+async def _delete(client: "HttpClient", namespace: str, kind: str, name: str, version: str) -> str:
+    from gpuaas.client.protocol import Propagation, Resource
+
+    served = [each.resource for each in await client.discover() if each.resource.kind == kind]
+    group, _, number = version.rpartition("/")
+    guess = Resource(group, number, f"{kind.lower()}s", True, kind)
+    where = next((each for each in served if each.api_version == version), guess)
+    await client.delete(where, name, namespace, propagation=Propagation.BACKGROUND)
+    return f"{kind.lower()}/{name}"
 
 
 @click.command()

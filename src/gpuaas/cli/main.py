@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -47,6 +48,14 @@ class _Lazy(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise SystemExit(_INTERRUPTED) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        near = get_close_matches(args[0], _COMMANDS, n=1)
+        if near and args[0] not in _COMMANDS:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         found = _COMMANDS.get(cmd_name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+from gpuaas.cli.context import Target, on_a_cluster, one_line, print_json, print_table
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -34,36 +34,56 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
         raise click.ClickException("there is no object in what was given")
 
     async def act(client: "HttpClient", namespace: str) -> "list[Object]":
-        from gpuaas.client.protocol import PatchKind
-
         made = []
-        for obj in objects:
-            resource = await resource_of(client, obj)
-            meta = obj["metadata"]
-            where = meta.get("namespace") or namespace if resource.namespaced else ""
-            if not meta.get("name"):
-                has = "only a generateName" if meta.get("generateName") else "no name"
-                raise click.ClickException(
-                    f"{obj['kind']} has {has}: apply needs metadata.name (kubectl create makes one from generateName)"
-                )
-            applied = await client.patch(
-                resource,
-                meta["name"],
-                obj,
-                where,
-                kind=PatchKind.APPLY,
-                field_manager="gpuaas",
-                force=True,
-                dry_run=dry_run,
-            )
-            made.append(applied)
+        for number, obj in enumerate(objects, 1):
+            name, kind = _name_of(obj), obj["kind"].lower()
+            applied = await _applied(client, namespace, objects, number, dry_run=dry_run)
+            made += [applied] if applied is not None else []
             if target.output == "text":
-                click.echo(f"{resource.kind.lower()}/{meta['name']} applied{' (dry run)' if dry_run else ''}")
+                asked = " (dry run)" if applied is not None else " when its namespace is there (dry run)"
+                click.echo(f"{kind}/{name} applied{asked * dry_run}")
         return made
 
     made = target.work(act)
     if target.output == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": made})
+
+
+def _name_of(obj: "Object") -> str:
+    name = obj["metadata"].get("name")
+    if not name:
+        has = "only a generateName" if obj["metadata"].get("generateName") else "no name"
+        raise click.ClickException(
+            f"{obj['kind']} has {has}: apply needs metadata.name (kubectl create makes one from generateName)"
+        )
+    return str(name)
+
+
+async def _applied(
+    client: "HttpClient", namespace: str, objects: "list[Object]", number: int, *, dry_run: bool
+) -> "Object | None":
+    """What became of the object of that number; None where a dry run cannot tell: its namespace is yet to be made."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.protocol import PatchKind
+
+    obj = objects[number - 1]
+    name, resource = _name_of(obj), await resource_of(client, obj)
+    where = obj["metadata"].get("namespace") or namespace if resource.namespaced else ""
+    options: dict[str, Any] = {"kind": PatchKind.APPLY, "field_manager": "gpuaas", "force": True, "dry_run": dry_run}
+    try:
+        return await client.patch(resource, name, obj, where, **options)
+    except ApiError as error:
+        if error.code not in _ABOUT_THE_OBJECT:
+            raise
+        to_be_made = {each["metadata"].get("name") for each in objects if each["kind"] == "Namespace"}
+        if dry_run and error.code == 404 and where in to_be_made:
+            return None
+        left = len(objects) - number
+        rest = f" ({left} more not tried)" if left else ""
+        raise click.ClickException(f"{resource.kind.lower()}/{name}: {one_line(str(error))}{rest}") from None
+
+
+_ABOUT_THE_OBJECT = (400, 403, 404, 409, 422)
 
 
 def in_order(objects: "Iterable[Object]") -> "list[Object]":
@@ -85,7 +105,7 @@ _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 @click.argument("name", default="")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Those of every namespace.")
 @click.option("-l", "--selector", default="", help="Only those with these labels: team=ai,tier!=dev.")
-@on_a_cluster("json", "yaml", "wide")
+@on_a_cluster("json", "yaml", "wide", "name")
 def get(target: Target, what: str, name: str, all_namespaces: bool, selector: str) -> None:
     """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml, gpuaas get job/train.
 
@@ -97,11 +117,11 @@ def get(target: Target, what: str, name: str, all_namespaces: bool, selector: st
     async def ask(client: "HttpClient", namespace: str) -> Any:
         resource = await find_resource(client, what)
         where = "" if all_namespaces or not resource.namespaced else namespace
-        if target.output in ("json", "yaml"):
+        if target.output in ("json", "yaml", "name"):
             if name:
-                return await client.get(resource, name, where)
+                return unmanaged(await client.get(resource, name, where))
             listing = await client.list(resource, where, labels=selector)
-            return {"apiVersion": "v1", "kind": "List", "items": listing.items}
+            return {"apiVersion": "v1", "kind": "List", "items": [*map(unmanaged, listing.items)]}
         return await _table(client, resource, where, name, selector)
 
     found = target.work(ask)
@@ -111,8 +131,23 @@ def get(target: Target, what: str, name: str, all_namespaces: bool, selector: st
         from gpuaas.machinery.yamltext import dump_yaml
 
         click.echo(dump_yaml(found), nl=False)
+    elif target.output == "name":
+        for each in found.get("items", [found]):
+            click.echo(_full_name(each))
     else:
         _print(found, wide=target.output == "wide", namespaces=all_namespaces)
+
+
+def unmanaged(obj: "Object") -> "Object":
+    """Without the record of who owns which field, as kubectl shows objects."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _full_name(obj: "Object") -> str:
+    """As kubectl names things: job.batch/train, pod/train-0."""
+    group = obj["apiVersion"].rpartition("/")[0]
+    return f"{obj['kind'].lower()}{'.' * bool(group)}{group}/{obj['metadata']['name']}"
 
 
 @click.command()

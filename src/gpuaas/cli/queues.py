@@ -19,13 +19,21 @@ GPU_COLUMNS = ("PRODUCT", "RESOURCE", "NODES", "TOTAL", "USED", "FREE")
 @on_a_cluster("json")
 def queues(target: Target) -> None:
     """Quota by queue, flavor and resource: nominal, used, borrowed, waiting."""
-    rows = target.work(queue_rows)
+    rows = target.work(_of_namespace if target.namespace else queue_rows)
     if target.output == "json":
         print_json(rows)
     elif rows:
         print_table(QUEUE_COLUMNS, [[row[name.lower()] for name in QUEUE_COLUMNS] for row in rows])
     else:
-        click.echo("there is no ClusterQueue with quota")
+        where = f" that namespace {target.namespace} has a queue for" if target.namespace else ""
+        click.echo(f"there is no ClusterQueue with quota{where}")
+
+
+async def _of_namespace(client: "HttpClient", namespace: str) -> list[dict[str, Any]]:
+    from gpuaas.client.kueue import LOCAL_QUEUES
+
+    led_to = {each["spec"]["clusterQueue"] for each in (await client.list(LOCAL_QUEUES, namespace)).items}
+    return [row for row in await queue_rows(client, namespace) if row["clusterqueue"] in led_to]
 
 
 async def queue_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
@@ -130,6 +138,7 @@ class _Kinds(click.Choice[str]):
 
 
 _SHORT = {"cq": "clusterqueue", "lq": "localqueue", "wl": "workload", "kwl": "workload"}
+_TRIES = 5  # while others write the same object
 _KINDS = _Kinds(["clusterqueue", "localqueue", "workload"])
 
 
@@ -180,4 +189,34 @@ async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec:
         raise click.ClickException(
             f"there is no {kind} {name}{there}; there are: {', '.join(names[:20]) or 'none'}"
         ) from None
+    if spec.get("active"):
+        await _let_in(client, namespace, name)
     return name
+
+
+async def _let_in(client: "HttpClient", namespace: str, name: str) -> None:
+    """What a check or a limit deactivated is kept out though it is active again, until somebody says so."""
+    from gpuaas.admission.life import conditions_of, is_kept_out
+    from gpuaas.base.clock import SystemClock, rfc3339
+    from gpuaas.base.errors import Conflict
+    from gpuaas.client.kueue import WORKLOADS
+
+    for _ in range(_TRIES):
+        seen = await client.get(WORKLOADS, name, namespace)
+        if not is_kept_out(conditions_of(seen)):
+            return
+        others = [each for each in seen["status"]["conditions"] if each["type"] != "Requeued"]
+        let_in = {
+            "type": "Requeued",
+            "status": "True",
+            "reason": "Reactivated",
+            "message": "The workload was reactivated",
+        }
+        conditions = [*others, {**let_in, "lastTransitionTime": rfc3339(SystemClock().now())}]
+        version = {"resourceVersion": seen["metadata"]["resourceVersion"]}
+        try:
+            change = {"metadata": version, "status": {"conditions": conditions}}
+            await client.patch(WORKLOADS, name, change, namespace, subresource="status")
+            return
+        except Conflict:
+            continue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuaas.cli.context import Target, WrongOption, on_a_cluster, print_json
+from gpuaas.cli.objects import unmanaged
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -46,7 +47,7 @@ def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wa
     _check_program(command[0])
     _check_amounts(wanted)
     made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted, here=target.is_here()))
-    meta = made["metadata"]
+    made, meta = unmanaged(made), made["metadata"]
     if target.output == "json":
         print_json(made)
     elif target.output == "yaml":
@@ -306,7 +307,7 @@ def notebook(target: Target, **wanted: Any) -> None:
     _check_amounts(wanted)
     made = target.work(lambda client, namespace: _notebook(client, namespace, wanted))
     if target.output == "json":
-        print_json(made)
+        print_json(unmanaged(made))
         return
     meta = made["metadata"]
     click.echo(f"notebook/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 _EVERY = 0.3
 _SIGNALLED = 137
+_NOT_YET = ("waits in its queue", "starts")
 _LAST_WORDS = 3.0
+_PATIENCE = 3.0  # seconds that nothing happens until it is said why
 
 
 async def until_done(client: "HttpClient", namespace: str, name: str, *, follow: bool) -> int:
@@ -28,7 +30,7 @@ async def _until_done(client: "HttpClient", namespace: str, name: str, *, follow
     from gpuaas.cli.jobs import show_logs
     from gpuaas.client.resources import JOBS
 
-    said = ""
+    said, since = "", 0.0
     telling: asyncio.Task[None] | None = None
     heard = asyncio.Event()
     while True:
@@ -40,14 +42,30 @@ async def _until_done(client: "HttpClient", namespace: str, name: str, *, follow
         state, code = outcome(job)
         if state != said:
             click.echo(f"job/{name}: {state}", err=True)
-            said = state
-        if follow and telling is None and state not in ("waits in its queue", "starts"):
+            said, since = state, 0.0
+        elif since < _PATIENCE <= since + _EVERY and state in _NOT_YET:
+            await _tell_why(client, namespace, name, state)
+        since += _EVERY
+        if follow and telling is None and state not in _NOT_YET:
             telling = asyncio.create_task(show_logs(client, namespace, f"job/{name}", follow=True, heard=heard.set))
         if code is not None:
             if telling is not None:
                 await _last_words(telling, heard)
             return code if code == 0 else await _exit_code(client, namespace, job)
         await asyncio.sleep(_EVERY)
+
+
+async def _tell_why(client: "HttpClient", namespace: str, name: str, state: str) -> None:
+    """Once, when somebody may begin to wonder; who wants more is told how to ask."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.cli.jobs import explained
+
+    try:
+        answer = await explained(client, namespace, f"job/{name}")
+    except (ApiError, click.ClickException):
+        return
+    if answer.reason != "Admitted":
+        click.echo(f"job/{name}: {state}: {answer.sentence} (gpuaas why {name} -n {namespace})", err=True)
 
 
 async def _last_words(telling: "asyncio.Task[None]", heard: asyncio.Event) -> None:

@@ -6,6 +6,7 @@ goes wrong on the way is an OSError, never a parser's error. What requests mean 
 
 import asyncio
 import contextlib
+import re
 import ssl
 import zlib
 from collections import deque
@@ -19,6 +20,7 @@ CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 60.0
 READ_SIZE = 1 << 16
 IDLE_CONNECTIONS = 64
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # as Kubernetes writes them
 
 Headers = Sequence[tuple[str, str]]
 
@@ -36,11 +38,15 @@ class Response:
         self._reusable = False
         self.status = 0
         self.headers: dict[str, str] = {}
+        self.warnings: list[str] = []
 
     # What the parser calls
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        self.headers[key] = text
+        if key == "warning" and (found := _WARNING.match(text)):
+            self.warnings.append(re.sub(r"\\(.)", r"\1", found[1]))
 
     def on_headers_complete(self) -> None:
         self._headed = True

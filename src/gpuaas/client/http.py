@@ -39,6 +39,8 @@ class HttpClient:
         self._credentials = Credentials(access, clock)
         self._pool = Pool(access.server, self._credentials.ssl_context, access.server_name)
         self._user_agent = user_agent
+        self.on_warning: Callable[[str], None] = lambda _: None
+        """Told what the server warns of, beside its answer."""
 
     async def close(self) -> None:
         self._pool.close()
@@ -276,6 +278,8 @@ class HttpClient:
         asked = {key: _text(value) for key, value in query.items() if value not in (None, "")}
         target = f"{path}?{urlencode(asked)}" if asked else path
         response = await self._pool.request(method, target, headers, body)
+        for warning in response.warnings:
+            self.on_warning(warning)
         if response.status < 300:
             return response
         error = _error(response.status, await response.read())

@@ -159,6 +159,8 @@ def _read(file: Path) -> dict[str, Any]:
         content = yaml.load(file.read_text(), Loader=_LOADER)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"{file} is not YAML: {error}") from error
+    except OSError as error:
+        raise KubeconfigError(f"the kubeconfig {file} cannot be read: {error.strerror}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from gpuaas.engine.amounts import text
 from gpuaas.engine.assign import Assignment, Mode
 from gpuaas.engine.items import Item, Shape
+from gpuaas.engine.limits import Limit, limits_on
 from gpuaas.engine.nominate import Grounds, nominate
 from gpuaas.engine.plan import no_fit_token
 from gpuaas.engine.preempt import Hunt, Rule, Target, fill_back, in_order
@@ -22,6 +23,8 @@ from gpuaas.engine.reasons import Reason, Token, TooLittleFree, TooMuch, Unfit
 from gpuaas.engine.shapes import ShapePlan, plan_of
 from gpuaas.engine.slices import predecessor
 from gpuaas.engine.values import Millis, PodSet
+
+_HIGHEST = 2**31 - 1  # of priorities
 
 if TYPE_CHECKING:
     from gpuaas.engine.engine import Engine
@@ -56,6 +59,8 @@ class Numbers:
     missing: int
     reason: str
     holders: tuple[Holder, ...]
+    limits: tuple[Limit, ...] = ()
+    """What keeps quota from it that is free."""
 
     def line(self) -> str:
         return (
@@ -70,7 +75,7 @@ class Remedy:
     """One way in which the workload would be admitted now."""
 
     kind: str
-    """`Nothing`, `Quota`, `Departures`, `FewerPods`, `Priority`."""
+    """`Nothing`, `Quota`, `Limit`, `Departures`, `FewerPods`, `Priority`."""
     words: str
     amounts: tuple[tuple[str, str, int], ...] = ()
     keys: tuple[str, ...] = ()
@@ -140,12 +145,32 @@ def _judge(item: Item, queue: Queue, engine: Engine, grounds: Grounds, now: Mill
     else:
         token = no_fit_token(assignment) if assignment.mode is Mode.NO_FIT else _preempt_token(assignment)
     remedies = tuple(_remedies(item, queue, grounds))
+    if token is Token.WAITING_FOR_QUOTA and _places_matter(item, queue, grounds):
+        alone = _without(item, queue, grounds, places=True)
+        if _lacks_place(alone):
+            kept = tuple(each for each in remedies if each.kind in ("FewerPods", "Priority"))
+            return Token.TOPOLOGY, alone.message(), numbers, victims, kept
     return token, assignment.message(), numbers, victims, remedies
 
 
 def _preempt_token(assignment: Assignment) -> Token:
-    topology = any(r.token is Token.TOPOLOGY for choice in assignment.sets for r in choice.reasons)
-    return Token.TOPOLOGY if topology else Token.WAITING_FOR_QUOTA
+    return Token.TOPOLOGY if _lacks_place(assignment) else Token.WAITING_FOR_QUOTA
+
+
+def _lacks_place(assignment: Assignment) -> bool:
+    return any(r.token is Token.TOPOLOGY for choice in assignment.sets for r in choice.reasons)
+
+
+def _without(item: Item, queue: Queue, grounds: Grounds, *, places: bool) -> Assignment:
+    """What it would be given if nobody in the tree used quota, and with `places` if they were nowhere either."""
+    hunt = _hunt(item, queue, frozenset(), {}, grounds) if places else Hunt(item, queue, frozenset(), {})
+    others = [other for each in (queue.tree.queues if queue.tree else ()) for other in each.running.values()]
+    for other in others:
+        hunt.remove(other)
+    found = _try(item, queue, grounds, item.priority, item.workload.pod_sets)[0]
+    for other in others:
+        hunt.restore(other)
+    return found
 
 
 def _missing_queue(item: Item, engine: Engine) -> str:
@@ -194,6 +219,7 @@ def _numbers_of(names: str, queue: Queue, fr: int, requested: int, why: str, gro
         missing=max(0, requested - free),
         reason=why,
         holders=_holders(queue, fr),
+        limits=tuple(limits_on(queue, fr)),
     )
 
 
@@ -226,7 +252,11 @@ def _remedies(item: Item, queue: Queue, grounds: Grounds) -> Iterator[Remedy]:
         words = ", ".join(
             f"{text(resource, amount)} more {resource} in {flavor}" for flavor, resource, amount in lacking
         )
-        yield Remedy("Quota", words, lacking)
+        if not _places_matter(item, queue, grounds) or not _lacks_place(_without(item, queue, grounds, places=False)):
+            higher_limits = _higher_limits(queue, missing, grounds)
+            if higher_limits is not None:
+                yield higher_limits
+            yield Remedy("Quota", words, lacking)
         leaving = _departures(item, queue, room, frozenset(fr for fr, amount in missing.items() if amount > 0), grounds)
         if leaving:
             keys = tuple(target.item.key for target in leaving)
@@ -237,6 +267,24 @@ def _remedies(item: Item, queue: Queue, grounds: Grounds) -> Iterator[Remedy]:
     higher = _priority(item, queue, grounds)
     if higher is not None:
         yield higher
+
+
+def _higher_limits(queue: Queue, missing: dict[int, int], grounds: Grounds) -> Remedy | None:
+    """What is free already, if only limits keep it away."""
+    words = []
+    for fr, amount in missing.items():
+        flavor, resource = grounds.frs.pair(fr)
+        limit = next((each for each in limits_on(queue, fr) if each.keeps >= amount), None)
+        if amount > 0 and limit is None:
+            return None
+        if amount > 0 and limit is not None:
+            higher, now = text(resource, limit.amount + amount), text(resource, limit.amount)
+            words.append(f"a {limit.field} of {higher} instead of {now} {resource} in {flavor} of {limit.owner}")
+    return Remedy("Limit", ", ".join(words))
+
+
+def _places_matter(item: Item, queue: Queue, grounds: Grounds) -> bool:
+    return plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared).tas
 
 
 def _room(item: Item, queue: Queue, grounds: Grounds) -> dict[int, int]:
@@ -274,9 +322,7 @@ def _departures(
     item: Item, queue: Queue, room: dict[int, int], contested: frozenset[int], grounds: Grounds
 ) -> list[Target]:
     """Whose leaving would make room, whatever the policies say: found as victims are, spared as they are."""
-    hunt = Hunt(item, queue, contested, room)
-    hunt.take_out = lambda other: grounds.places.remove(other.placed)
-    hunt.put_back = lambda other: grounds.places.add(other.placed)
+    hunt = _hunt(item, queue, contested, room, grounds)
     victims = [
         victim
         for other in (queue.tree.queues if queue.tree is not None else ())
@@ -295,6 +341,16 @@ def _departures(
     for target in taken:
         hunt.restore(target.item)
     return taken if fits else []
+
+
+def _hunt(item: Item, queue: Queue, contested: frozenset[int], room: dict[int, int], grounds: Grounds) -> Hunt:
+    hunt = Hunt(item, queue, contested, room)
+    hunt.take_out = lambda other: grounds.places.remove(other.placed)
+    hunt.put_back = lambda other: grounds.places.add(other.placed)
+    if _places_matter(item, queue, grounds):
+        sets = item.workload.pod_sets
+        hunt.placeable = lambda: _try(item, queue, grounds, item.priority, sets)[0].mode is Mode.FIT
+    return hunt
 
 
 def _fewer_pods(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
@@ -328,7 +384,7 @@ def _priority(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
     running = sorted(
         {other.priority for q in (queue.tree.queues if queue.tree else ()) for other in q.running.values()}
     )
-    for priority in (p + 1 for p in running if p >= item.priority):
+    for priority in (p + 1 for p in running if item.priority <= p < _HIGHEST):
         if _try(item, queue, grounds, priority, item.workload.pod_sets)[1]:
             return Remedy("Priority", f"priority {priority} instead of {item.priority}", number=priority)
     return None

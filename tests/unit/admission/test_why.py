@@ -297,6 +297,144 @@ def test_several_pod_sets_are_added_up_and_holders_named_once() -> None:
     assert sum("held by" in line for line in answer.evidence) == 2, "one for each flavor"
 
 
+def test_what_a_check_stopped_is_not_let_in_by_being_active_alone() -> None:
+    gone = ("Requeued", "False", "DeactivatedDueToAdmissionCheck", "rejected")
+    answer = ask(workload(conditions=(("QuotaReserved", "False"), gone)))
+    assert answer.reason == "BackingOff"
+    assert answer.ways == ("gpuaas resume workload job-mine -n ns",)
+
+
+MISSING = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "h20", "resources": []}]}
+IDLE = {"metadata": {"name": "budget"}, "spec": {"controllerName": "example.com/budget"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "checks", "way"),
+    [
+        ({"resourceGroups": [MISSING]}, [], "make ResourceFlavor h20, or name another in ClusterQueue cq: h200"),
+        ({"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}}, [], "make AdmissionCheck budget"),
+        (
+            {"admissionChecksStrategy": {"admissionChecks": [{"name": "budget"}]}},
+            [IDLE],
+            "run example.com/budget, which has to say that AdmissionCheck budget is active, or take it out of cq",
+        ),
+        ({}, [], "kubectl describe clusterqueue cq"),
+    ],
+)
+def test_what_makes_a_queue_active_again(spec: Object, checks: list[Object], way: str) -> None:
+    seen = picture(asked := workload(), cluster=spec, checks=checks)
+    seen.cluster_queues[0]["status"]["conditions"] = [condition("Active", "False", "NotReady", "Can't admit")]
+    assert why(seen, asked, NOW).ways[0] == way
+
+
+@pytest.mark.parametrize(
+    ("selector", "way"),
+    [
+        ({}, "make LocalQueue lq in namespace ns for one of: cq"),
+        ({"matchLabels": {"team": "x"}}, "let a ClusterQueue take namespace ns (spec.namespaceSelector): none does"),
+    ],
+)
+def test_a_namespace_without_a_queue_is_told_which_would_take_it(selector: Object, way: str) -> None:
+    seen = picture(asked := workload(), cluster={"namespaceSelector": selector})
+    seen.local_queues.clear()
+    assert why(seen, asked, NOW).ways == (way,)
+
+
+def test_pods_that_no_node_could_ever_hold_are_told_before_they_get_quota() -> None:
+    answer = ask(workload(gpus=4), *full, nodes=[node("n1", "L4"), node("n2", "H200")])
+    assert not [line for line in answer.evidence if "none of the nodes" in line]
+    small = [node("n1", "L4"), node("n2", "H200")]
+    for each in small:
+        each["status"]["allocatable"]["nvidia.com/gpu"] = "2"
+    answer = ask(workload(gpus=4), *full, nodes=small)
+    assert answer.reason == "WaitingForQuota"
+    assert (
+        "a pod of main asks for 4 nvidia.com/gpu, and none of the nodes it may go to has more than 2" in answer.evidence
+    )
+    assert answer.ways[0] == "less nvidia.com/gpu in each pod, and more pods"
+
+
+@pytest.mark.parametrize(("there", "who"), [(True, "ns/job-high"), (False, "a workload (UID: uid-high, JobUID: x)")])
+def test_who_took_its_place_goes_by_name_while_it_is_there(there: bool, who: str) -> None:
+    words = "Preempted to accommodate a workload (UID: uid-high, JobUID: x) due to prioritization in the ClusterQueue"
+    asked = workload(conditions=(("Evicted", "True", "Preempted", f"{words}; preemptor path: /cq"),))
+    answer = ask(asked, *full, *([reserved("high", 0, ("Admitted",))] if there else []))
+    said = f"Preempted to accommodate {who} due to prioritization in the ClusterQueue"
+    assert f"evicted at {AT} (Preempted): {said}" in answer.evidence
+
+
+def test_a_taint_of_a_flavor_is_named_to_who_does_not_tolerate_it() -> None:
+    seen = picture(asked := workload(selector={"gpu": "H200"}))
+    seen.flavors[1]["spec"]["nodeTaints"] = [{"key": "gpu", "value": "big", "effect": "NoSchedule"}]
+    answer = why(seen, asked, NOW)
+    assert answer.ways[0] == "tolerate gpu=big:NoSchedule in its pods, to use h200"
+
+
+def test_a_level_that_its_topology_does_not_have_is_answered_with_those_it_has() -> None:
+    asked = workload()
+    asked["spec"]["podSets"][0]["topologyRequest"] = {"required": "block"}
+    racks = {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "host"}]}}
+    seen = picture(asked, topologies=[racks])
+    for each in seen.flavors:
+        each["spec"]["topologyName"] = "racks"
+    answer = why(seen, asked, NOW)
+    assert answer.sentence == "no flavor of ClusterQueue cq suits its pods: h200, l4 have quota, but do not match"
+    assert answer.ways[1] == "ask for a level that Topology racks of l4 has: rack, host"
+
+
+@pytest.mark.parametrize(
+    ("selector", "ways"),
+    [
+        (None, ("make it again with the node selector gpu=H200: nodes of flavor h200 are large enough",)),
+        ({"gpu": "L4"}, ()),
+    ],
+)
+def test_nodes_of_another_flavor_that_would_hold_it_are_named(selector: Object | None, ways: tuple[str, ...]) -> None:
+    asked = reserved("mine", 4, ("Admitted",), selector=selector)
+    small = node("n1", "L4")
+    small["status"]["allocatable"]["nvidia.com/gpu"] = "2"
+    pods = [stuck("p", "owner-mine", FULL, asking(4, "L4"))]
+    answer = ask(asked, nodes=[small, node("n2", "H200")], pods=pods)
+    assert answer.ways[1:] == ways
+
+
+@pytest.mark.parametrize(
+    ("controller", "way"),
+    [
+        ("example.com/budget", "example.com/budget has to agree: kubectl describe admissioncheck budget"),
+        (
+            "kueue.x-k8s.io/provisioning-request",
+            "a cluster autoscaler has to answer: kubectl get provreq -n ns",
+        ),
+        ("", "kubectl describe admissioncheck budget"),
+    ],
+)
+def test_who_has_to_agree_is_named(controller: str, way: str) -> None:
+    status = {"admissionChecks": [{"name": "budget", "state": "Pending"}]}
+    asked = reserved("mine", 2)
+    asked["status"] |= status
+    known = [{"metadata": {"name": "budget"}, "spec": {"controllerName": controller}}] if controller else []
+    assert ask(asked, checks=known).ways == (way,)
+
+
+def test_what_holders_are_said_to_hold_adds_up() -> None:
+    many = [reserved(name, 1, ("Admitted",)) for name in "abcd"]
+    answer = ask(workload(gpus=1), *many, reserved("e", 4, ("Admitted",), flavor="h200"))
+    assert "  held by cq: 4 (its own: 4): ns/job-a 1, ns/job-b 1, ns/job-c 1, others 1" in answer.evidence
+
+
+def test_a_limit_that_keeps_free_quota_away_is_named() -> None:
+    limited = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "2", "borrowingLimit": "1"}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [limited]}]
+    seen = picture(asked := workload(gpus=4), cluster={"cohortName": "co", "resourceGroups": groups})
+    other = {"name": "l4", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": "8"}]}
+    groups = [{"coveredResources": ["nvidia.com/gpu"], "flavors": [other]}]
+    seen.cluster_queues.append({"metadata": {"name": "rich"}, "spec": {"cohortName": "co", "resourceGroups": groups}})
+    answer = why(seen, asked, NOW)
+    assert "  7 more free, kept from it by the borrowingLimit of ClusterQueue cq: 1" in answer.evidence
+    assert answer.ways[1] == "a borrowingLimit of 2 instead of 1 nvidia.com/gpu in l4 of ClusterQueue cq"
+
+
 def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
     late = workload("late", 1)
     late["metadata"]["creationTimestamp"] = "2026-11-15T12:00:05Z"
@@ -406,6 +544,7 @@ def asking(gpus: int, product: str) -> Object:
     return {"nodeSelector": {"gpu": product}, "containers": containers}
 
 
+ANEW = "after that, to let this one start anew: gpuaas delete workload job-mine -n ns"
 PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
     (
         "a taint on nodes it could not go to anyhow is not in its way",
@@ -416,17 +555,31 @@ PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
     ),
     (
         "a taint on nodes it could go to is",
-        TAINTED.partition(", ")[2],
-        asking(2, "L4"),
+        TAINTED,
+        asking(2, "H200"),
+        "h200",
+        ("put a toleration for the taint gpu=full:NoSchedule into the flavor, so that every job gets it", ANEW),
+    ),
+    (
+        "a taint on other nodes does not make room on its own",
+        f"{FULL} 1 node(s) had untolerated taint(s).",
+        asking(4, "L4"),
         "l4",
-        ("put the toleration for the taint into the flavor, so that every job gets it",),
+        ("add a node that the flavor selects, or free one: its quota is larger than what the nodes have",),
+    ),
+    (
+        "a taint that it tolerates is not in its way",
+        TAINTED,
+        {**asking(2, "H200"), "tolerations": [{"operator": "Exists"}]},
+        "h200",
+        ("make the job's node selector and the flavor's node labels agree",),
     ),
     (
         "its flavor matches no node",
         TAINTED,
         asking(2, "B200"),
         "b200",
-        ("give ResourceFlavor b200 labels that nodes have, or add a node with its labels",),
+        ("give ResourceFlavor b200 labels that nodes have, or add a node with its labels", ANEW),
     ),
     (
         "its nodes are full",
@@ -434,6 +587,13 @@ PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
         asking(4, "L4"),
         "l4",
         ("add a node that the flavor selects, or free one: its quota is larger than what the nodes have",),
+    ),
+    (
+        "its flavor's nodes have none of what it asks for",
+        FULL.replace("nvidia.com/gpu", "amd.com/gpu"),
+        {"nodeSelector": {"gpu": "L4"}, "containers": [{"resources": {"requests": {"amd.com/gpu": "1"}}}]},
+        "l4",
+        ("give the flavor labels of nodes that have amd.com/gpu: none of those it may go to has any", ANEW),
     ),
     (
         "a pod is larger than any node",
@@ -455,6 +615,7 @@ def test_ways_out_for_pods_that_no_node_takes(words: str, pod: Object, given: st
     asked = reserved("mine", 2, ("Admitted",), flavor=given)
     seen = picture(asked, pods=[stuck("p", "owner-mine", words, pod)])
     seen.flavors.append(flavor("b200", "B200"))
+    seen.nodes[1]["spec"] = {"taints": [{"key": "gpu", "value": "full", "effect": "NoSchedule"}]}
     assert why(seen, asked, NOW).ways == ways
 
 
@@ -589,5 +750,8 @@ def test_what_others_hold_counts_even_where_their_workloads_cannot_be_seen() -> 
     answer = why(whole, mine, NOW)
     assert answer.reason == "WaitingForQuota"
     assert any("l4/nvidia.com/gpu: asked 2, free 0" in line for line in answer.evidence)
-    assert any("other-namespaces/in-cq 3" in line for line in answer.evidence)
+    assert "  held by cq: 4 (its own: 4): jobs of other namespaces 3, ns/job-seen 1" in answer.evidence
+    assert "whose leaving would help: jobs of other namespaces" in answer.ways
     assert not any("priority" in way for way in answer.ways)
+    whole.cluster_queues[0]["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+    assert not any("priority" in way for way in why(whole, mine, NOW).ways), "whoever it is: no priority is higher"

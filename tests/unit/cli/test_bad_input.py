@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -204,6 +206,98 @@ def test_a_workload_is_stopped_and_resumed_by_the_name_of_its_job(shell: Shell) 
     eventually(lambda: shell.run("stop", "workload", "held", *IN).exit_code == 0, "no workload was made")
     assert shell.run("resume", "kwl", "job/held", *IN).stdout.startswith("workload/job-held-")
     assert shell.run("delete", "job", "held", *IN).exit_code == 0
+
+
+def test_several_are_cancelled_at_once_or_none(shell: Shell) -> None:
+    for name in ("one", "two"):
+        assert shell.run("run", *IN, "--name", name, "--seconds", "600", "--", "x").exit_code == 0
+    assert shell.run("cancel", "one", "nope", *IN).exit_code == 1
+    assert shell.run("cancel", "one", "job/two", "one", *IN).stdout == "job/one is cancelled\njob/two is cancelled\n"
+
+
+def test_objects_are_shown_as_kubectl_shows_them(shell: Shell) -> None:
+    assert shell.run("get", "cq", "-o", "name").stdout == (
+        "clusterqueue.kueue.x-k8s.io/team-a\nclusterqueue.kueue.x-k8s.io/team-b\n"
+    )
+    assert shell.run("get", "namespace", "team-a", "-o", "name").stdout == "namespace/team-a\n"
+    for line in (("get", "cq"), ("get", "cq", "team-a"), ("run", *IN, "--seconds", "0", "--", "x")):
+        assert "managedFields" not in shell.run(*line, "-o", "json").stdout
+
+
+NEW = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: fresh}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: lq, namespace: fresh}
+spec: {clusterQueue: team-a}
+"""
+
+
+def test_a_dry_run_does_not_stumble_over_namespaces_that_it_does_not_make(shell: Shell) -> None:
+    done = shell.run("apply", "--dry-run", "-f", "-", stdin=NEW)
+    assert done.stdout.splitlines() == [
+        "namespace/fresh applied (dry run)",
+        "localqueue/lq applied when its namespace is there (dry run)",
+    ]
+
+
+def test_what_the_server_warns_of_is_shown_once(shell: Shell) -> None:
+    old = "{apiVersion: kueue.x-k8s.io/v1beta1, kind: ResourceFlavor, metadata: {name: l4}}"
+    done = shell.run("apply", "--dry-run", "-f", "-", stdin=f"{old}\n---\n{old}")
+    assert done.stderr == "Warning: This version is deprecated. Use v1beta2 instead.\n"
+
+
+def test_what_is_refused_is_named_and_how_much_was_not_tried(shell: Shell) -> None:
+    orphan = NEW.partition("---")[2]
+    done = shell.run("apply", "-f", "-", stdin=f"{orphan}---{orphan}")
+    assert done.stderr == 'Error: localqueue/lq: namespaces "fresh" not found (1 more not tried)\n'
+
+
+def test_a_namespace_narrows_the_queues(shell: Shell) -> None:
+    rows = json.loads(shell.run("queues", *IN, "-o", "json").stdout)
+    assert {row["clusterqueue"] for row in rows} == {"team-a"}
+    nobody = shell.run("queues", "-n", "default").stdout
+    assert nobody == "there is no ClusterQueue with quota that namespace default has a queue for\n"
+
+
+def test_who_waits_is_told_why_after_a_while(shell: Shell) -> None:
+    words = ["run", *IN, "--name", "huge", "--cpu", "9999", "--wait", "--", "x"]
+    environment = {name: value for name, value in {**os.environ, **shell.environment}.items() if value is not None}
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "gpuaas", *words], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    assert waiting.stderr is not None
+    told = next(line for line in waiting.stderr if "can never give" in line)
+    waiting.send_signal(signal.SIGINT)
+    waiting.communicate()
+    assert told.startswith("job/huge: waits in its queue: it asks for 9999 cpu; ClusterQueue team-a can never give")
+    assert told.endswith("(gpuaas why huge -n team-a)\n")
+    assert shell.run("cancel", "huge", *IN).exit_code == 0
+
+
+LIMITED = """
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: limited
+  namespace: team-a
+  labels: {kueue.x-k8s.io/queue-name: default, kueue.x-k8s.io/max-exec-time-seconds: "2"}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: i, command: [sleep, "600"]}]}}}
+"""
+
+
+def test_what_a_limit_stopped_is_let_in_again(shell: Shell) -> None:
+    def state(*words: str) -> bool:
+        return json.loads(shell.run("why", "limited", *IN, "-o", "json").stdout)["state"] in words
+
+    assert shell.run("apply", "-f", "-", stdin=LIMITED).exit_code == 0
+    eventually(lambda: state("Inactive"), "its time never ran out")
+    assert shell.run("resume", "workload", "limited", *IN).exit_code == 0
+    eventually(lambda: state("Admitted", "Running"), "Kueue itself would keep it out for ever")
+    assert shell.run("delete", "job", "limited", *IN).exit_code == 0
 
 
 PLAIN = """

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuaas.assembly import people, runtime_classes
-from gpuaas.cli.audit import how_far, remembered
+from gpuaas.cli.audit import about, how_far, remembered
 from gpuaas.cli.context import table_lines
 from gpuaas.cli.look import gpus_of, named
 from gpuaas.cli.main import cli
@@ -258,6 +258,22 @@ def test_what_was_read_from_a_server_can_be_applied_to_another() -> None:
         "data": {"a": "b"},
         "metadata": meant,
     }
+
+
+def test_the_ledger_of_a_namespace_is_what_it_did_and_what_was_done_to_it() -> None:
+    rows = [
+        {"victim": "team-a/job/x", "preemptor": "team-b/job/y"},
+        {"victim": "team-b/job/x", "preemptor": "team-ab/job/y"},
+    ]
+    assert about("team-a", rows) == rows[:1]
+    assert about("team-b", rows) == rows
+    assert about("", rows) == rows
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("pss", "Did you mean 'ps'?"), ("canel", "Did you mean 'cancel'?")])
+def test_a_command_that_is_mistyped_is_named(typed: str, meant: str) -> None:
+    done = CliRunner().invoke(cli, [typed])
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, f"Error: No such command '{typed}'. {meant}")
 
 
 NOWHERE = [

@@ -150,6 +150,17 @@ async def test_what_is_packed_is_unpacked() -> None:
         assert (await client.get(PODS, "big", "n"))["metadata"]["name"] == "big"
 
 
+@scenario
+async def test_what_the_server_warns_of_is_told() -> None:
+    async with serving() as (server, client):
+        said: list[str] = []
+        client.on_warning = said.append
+        warnings = 'Warning: 299 - "old: use \\"new\\""\r\nWarning: 299 x "second"\r\nWarning: 110 - "stale"\r\n'
+        server.say({"metadata": {"name": "x"}}, headers=warnings)
+        await client.get(PODS, "x", "n")
+        assert said == ['old: use "new"', "second"]
+
+
 def _event(type_: str, **obj: Any) -> bytes:
     return msgspec.json.encode({"type": type_, "object": obj}) + b"\n"
 

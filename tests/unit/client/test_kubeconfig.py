@@ -92,6 +92,8 @@ def test_a_missing_or_broken_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("a: [")
     with pytest.raises(KubeconfigError, match="is not YAML"):
         load([tmp_path / "bad"])
+    with pytest.raises(KubeconfigError, match="cannot be read: Is a directory"):
+        load([tmp_path])
 
 
 def test_adding_a_context_keeps_the_others_and_the_file_is_for_its_owner_only(tmp_path: Path) -> None:

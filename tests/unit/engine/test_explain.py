@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from gpuaas.engine.reasons import Token
-from gpuaas.engine.values import Flavor, LocalQueue, StopPolicy
+from gpuaas.engine.topology_values import TopologyRequest
+from gpuaas.engine.values import ClusterQueue, Flavor, LocalQueue, StopPolicy
 
-from .builders import Lab, queue
+from .builders import Lab, Limits, cohort, queue
+from .test_topology import RACK, TWO_RACKS, fleet
 
 
 @pytest.fixture
@@ -220,3 +222,70 @@ def test_a_preemption_says_by_whom_why_and_what_it_frees() -> None:
 
 def test_nobody_knows_it() -> None:
     assert Lab().why("nobody") is None
+
+
+def test_neither_quota_nor_departures_help_pods_that_no_place_would_ever_hold() -> None:
+    lab = fleet(*TWO_RACKS)
+    lab.tell(queue("q", {"l4": 16}))
+    lab.run("first", "q", 4, count=2)
+    lab.submit("w", "q", 4, count=3, topology=TopologyRequest(required=RACK))
+    lab.settle()
+    why = lab.why("w")
+    assert why.token is Token.TOPOLOGY, "quota alone is short of 4, but no rack has three nodes"
+    assert why.message.endswith('topology "topo" allows to fit only 2 out of 3 pod(s)')
+    assert {each.kind for each in why.remedies} == {"FewerPods"}
+
+
+def test_who_leaves_must_leave_the_place_that_is_needed() -> None:
+    lab = fleet(*TWO_RACKS)
+    lab.tell(queue("q", {"l4": 16}))
+    for name, rack in (("whole", "b1-r1"), ("half", "b1-r2")):
+        count = 2 if name == "whole" else 1
+        lab.run(name, "q", 4, count=count, node_selector=((RACK, rack),))
+    lab.submit("w", "q", 4, count=2, topology=TopologyRequest(required=RACK))
+    lab.settle()
+    remedies = {each.kind: each for each in lab.why("w").remedies}
+    assert "Quota" not in remedies, "more quota makes no rack free"
+    lab.finish(*(key.removeprefix("ns/") for key in remedies["Departures"].keys))
+    lab.settle()
+    assert "w" in lab.running()
+
+
+@pytest.mark.parametrize(
+    ("mine", "yours", "asked", "advice", "changed"),
+    [
+        pytest.param(
+            (2, 2, None), 8, 5, "a borrowingLimit of 3 instead of 2 gpu in default of ClusterQueue mine",
+            queue("mine", (2, 3, None), "co"), id="its own borrowing limit",
+        ),
+        pytest.param(
+            2, (8, None, 2), 5, "a lendingLimit of 3 instead of 2 gpu in default of ClusterQueue yours",
+            queue("yours", (8, None, 3), "co"), id="the lending limit of another",
+        ),
+        pytest.param((2, 2, None), (8, None, 2), 5, None, None, id="both at once: neither alone would do"),
+        pytest.param(2, (8, 1, None), 11, None, None, id="limits of others that only they run into"),
+    ],
+)  # fmt: skip
+def test_free_quota_that_only_a_limit_keeps_away(
+    mine: Limits, yours: Limits, asked: int, advice: str | None, changed: ClusterQueue | None
+) -> None:
+    lab = Lab(queue("mine", mine, "co"), queue("yours", yours, "co"))
+    lab.submit("w", "mine", asked)
+    lab.settle()
+    found = [each.words for each in lab.why("w").remedies if each.kind == "Limit"]
+    assert found == ([advice] if advice else [])
+    if changed is not None:
+        lab.tell(changed)
+        lab.settle()
+        assert lab.running() == {"w"}
+
+
+def test_the_limit_of_a_cohort_keeps_free_quota_away_too() -> None:
+    lab = Lab(cohort("root", None, 8), cohort("east", "root", (0, 2, None)), queue("mine", 1, "east"))
+    lab.submit("w", "mine", 5)
+    lab.settle()
+    (found,) = [each.words for each in lab.why("w").remedies if each.kind == "Limit"]
+    assert found == "a borrowingLimit of 4 instead of 2 gpu in default of Cohort east"
+    lab.tell(cohort("east", "root", (0, 4, None)))
+    lab.settle()
+    assert lab.running() == {"w"}
