@@ -1,9 +1,9 @@
 """Queue cases nobody thought of: drawn by lot, the same for the same seed, and run like those that were written down.
 
 A case sets up queues (alone or in a cohort, with limits, policies and priorities), then does what people do in an
-afternoon: submits, deletes, holds, drains, resizes, moves, deactivates; after each step everything is looked at. Left out
-is what upstream itself does now one way, now the other (`queues/differences.toml`): ClusterQueues on hold, and those
-that leave a cohort.
+afternoon: submits, deletes, resizes, moves, deactivates; after each step everything is looked at. Left out is what
+upstream itself does now one way, now the other, or not at all (`queues/differences.toml`): queues on hold, and those that
+leave a cohort.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from tests.real import queues, script
 QUEUES = ("a", "b", "c", "d")
 PRIORITIES = {"low": 10, "middle": 50, "high": 100}
 ANY, NEVER, LOWER, NEWER = "Any", "Never", "LowerPriority", "LowerOrNewerEqualPriority"
-STOPS = ("None", "Hold", "HoldAndDrain")
 
 
 def cases(seed: int, count: int) -> list[script.Case]:
@@ -48,8 +47,7 @@ class _Drawing:
         return script.Case(self._name, "drawn by lot", tuple(self._lines), {})
 
     def _steps(self) -> list[Callable[[], None]]:
-        steps = [self._job] * 8 + [self._pod, self._group, self._set, self._quota]
-        steps += [self._stop_local_queue, self._stop_local_queue, self._move]
+        steps = [self._job] * 8 + [self._pod, self._group, self._set, self._quota, self._move]
         if self._jobs:
             steps += [self._delete_job] * 2 + [
                 self._active,
@@ -161,15 +159,9 @@ class _Drawing:
             f"@refused kubectl patch clusterqueue $NS-{self._one(*self._queues)} --type=json -p '{change}'"
         )
 
-    def _stop_local_queue(self) -> None:
-        self._patch(f"localqueue {self._one(*self._queues)}", f'{{"spec": {{"stopPolicy": "{self._one(*STOPS)}"}}}}')
-
     def _move(self) -> None:
         change = '{\\"spec\\": {\\"cohortName\\": \\"$NS-pool\\"}}'
         self._lines.append(f'kubectl patch clusterqueue $NS-{self._one(*self._queues)} --type=merge -p "{change}"')
-
-    def _patch(self, what: str, change: str) -> None:
-        self._lines.append(f"kubectl patch {what} --type=merge -p '{change}'")
 
     def _active(self) -> None:
         change = f'{{"spec": {{"active": {self._one("true", "false")}}}}}'

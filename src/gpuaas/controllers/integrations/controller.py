@@ -95,7 +95,7 @@ class JobController(QueueableController):
         return job
 
     async def _stop_in_steps(self, job: Object, infos: list[podsets.Info], message: str) -> Object:
-        """The mark says that it has begun to stop, until everything is as it was; that waits for its pods to go."""
+        """The mark says that it has begun to stop, until everything is as it was."""
         kind, resource = self.integration, self.integration.resource
         if not (job["spec"].get("suspend") or kind.is_suspended(job)):
             job = await patch_to(self.client, resource, job, _marked(kind.suspended(job), stopping=True))
@@ -106,8 +106,6 @@ class JobController(QueueableController):
             job = await self.client.patch(
                 resource, metadata["name"], patch, metadata["namespace"], subresource="status"
             )
-        if kind.is_active(job):
-            return job
         restored = kind.restored(job, infos) if infos else job
         return await patch_to(self.client, resource, job, _marked(restored, stopping=False))
 

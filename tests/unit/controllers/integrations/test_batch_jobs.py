@@ -1,6 +1,7 @@
 """What a batch job under Kueue promises: it waits, runs where its flavor says, makes room, and comes back."""
 
 from gpuaas.client.kueue import FINALIZER, PRIORITY_CLASSES, WORKLOADS
+from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, PODS
 from gpuaas.testing.house import House, condition, end_pods, is_suspended, job, with_label, with_note
 
@@ -217,6 +218,22 @@ def test_a_waiting_job_that_is_changed_changes_its_workload(house: House) -> Non
     house.until(lambda: house.workload(team, "large"))
     house.patch(JOBS, team, "large", {"spec": {"parallelism": 1}})
     assert house.admitted(team, "large")["spec"]["podSets"][0]["count"] == 1
+
+
+def test_a_running_job_that_is_changed_queues_anew_as_it_was_written(house: House) -> None:
+    team = house.team(gpus=4)
+    house.create(JOBS, job(team, "grows", parallelism=1, completions=4))
+    first = house.admitted(team, "grows")
+    house.until(lambda: (house.get(JOBS, team, "grows").get("status") or {}).get("active"))
+    house.patch(JOBS, team, "grows", {"spec": {"parallelism": 2}})
+
+    def second() -> Object | None:
+        found = house.workload(team, "grows")
+        return found if found and found["metadata"]["uid"] != first["metadata"]["uid"] else None
+
+    (made,) = house.until(second)["spec"]["podSets"]
+    (written,) = first["spec"]["podSets"]
+    assert made == {**written, "count": 2}, "nothing of the flavor it ran on: another may be free now"
 
 
 def test_a_waiting_job_may_change_its_queue(house: House) -> None:
