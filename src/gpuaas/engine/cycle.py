@@ -70,7 +70,7 @@ class Cycle:
         order = classical_order(entries) if strategies is None else fair_order(entries, self._grounds.frs)
         waiting = [entry for entry in order if not self._process(entry)]
         for queue, usage, placed in self._taken:
-            queue.remove_all(usage)
+            queue.undo_add(usage)
             self._grounds.places.remove(placed)
         for item in self._evicted:
             assert item.queue is not None
