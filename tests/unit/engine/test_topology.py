@@ -205,6 +205,40 @@ def test_flavors_that_cannot_place_as_asked(topology: str | None, request_: Topo
     assert passed(lab.cycle(), "w").message.endswith(words)
 
 
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        ("topo", "no TAS flavor assigned"),
+        (None, "workload requires Topology, but there is no TAS cache information"),
+    ],
+)
+def test_pods_that_ask_for_a_place_and_for_nothing_else_get_no_flavor_that_has_one(
+    topology: str | None, words: str
+) -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    lab.tell(Flavor("l4", topology=topology))
+    lab.submit("w", "q", {}, topology=TopologyRequest(required=RACK))
+    assert passed(lab.cycle(), "w").message == f"failed to assign flavors to pod set main: {words}"
+
+
+def test_a_leader_that_asks_for_nothing_fits_nowhere_in_its_turn() -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    group = TopologyRequest(required=RACK, group="g")
+    sets = (PodSet("leader", 1, (), topology=group), PodSet("workers", 2, (("gpu", 1),), topology=group))
+    lab.submit("w", "q", pod_sets=sets)
+    assert passed(lab.cycle(), "w").message == "Workload no longer fits after processing another workload"
+    assert lab.pending() == {"w"}
+
+
+def test_pod_sets_of_two_flavors_each_find_hosts_of_their_own_flavor() -> None:
+    lab = Lab(Topology("topo", LEVELS), *(node(f"b1-{pool}-n1", labels=(("pool", pool),)) for pool in ("l4", "h100")))
+    lab.tell(*(Flavor(pool, (("pool", pool),), topology="topo") for pool in ("l4", "h100")))
+    lab.tell(queue("q", {"l4": 4, "h100": 4}))
+    lab.run("w", "q", pod_sets=(PodSet("first", 1, (("gpu", 4),)), PodSet("second", 1, (("gpu", 4),))))
+    assert places(lab, "w", "first") == {"b1-l4-n1": 1}
+    assert places(lab, "w", "second") == {"b1-h100-n1": 1}
+
+
 def test_in_a_queue_with_other_flavors_too_a_flavor_with_a_topology_is_only_for_those_that_ask() -> None:
     lab = fleet(node("b1-r1-n1", 4))
     lab.tell(queue("mixed", {"l4": 10, "plain": 10}))
