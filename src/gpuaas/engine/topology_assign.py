@@ -73,6 +73,8 @@ def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: Fl
         explicit = request is not None and request.explicit
         if not (explicit or plan.implied) or choice.error or choice.count == 0 or choice.domains is not None:
             continue
+        if choice.pod_set.requests and not choice.frs:
+            continue  # it asks for none of what the queue has, and only for nothing of the rest
         flavors = sorted({f for fr in choice.frs.values() if places.has_places(f := frs.flavor[fr])})
         if len(flavors) != 1:
             choice.error = _not_one(flavors, queue, places)

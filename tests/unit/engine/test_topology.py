@@ -221,6 +221,13 @@ def test_pods_that_ask_for_a_place_and_for_nothing_else_get_no_flavor_that_has_o
     assert passed(lab.cycle(), "w").message == f"failed to assign flavors to pod set main: {words}"
 
 
+def test_pods_that_ask_for_nothing_of_what_the_queue_does_not_have_are_admitted_without_a_place() -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    lab.run("w", "q", {"license": 0})
+    (given,) = lab.engine.items["ns/w"].admission
+    assert (given.flavors, given.domains) == ((), None)
+
+
 def test_a_leader_that_asks_for_nothing_fits_nowhere_in_its_turn() -> None:
     lab = fleet(node("b1-r1-n1", 4))
     group = TopologyRequest(required=RACK, group="g")
