@@ -191,6 +191,17 @@ def test_a_host_used_through_one_flavor_is_used_in_every_flavor_that_has_it() ->
     assert lab.pending() == {"two"}
 
 
+def test_a_strict_queue_of_another_cohort_takes_the_place_of_one_that_finishes() -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    lab.tell(queue("other", {"l4": 100}, strict=True))
+    lab.run("one", "q", 4)
+    lab.submit("two", "other", 4)
+    lab.settle()
+    lab.finish("one")
+    lab.settle()
+    assert lab.running() == {"two"}
+
+
 @pytest.mark.parametrize(
     ("topology", "request_", "words"),
     [
