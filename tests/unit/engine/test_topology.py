@@ -12,7 +12,7 @@ from gpuaas.engine.constraints import Taint, Toleration
 from gpuaas.engine.topology_values import HOSTNAME, Node, Topology, TopologyRequest
 from gpuaas.engine.values import Check, Flavor, PodSet
 
-from .builders import Lab, passed, preempted, queue
+from .builders import Lab, admitted, passed, preempted, queue
 
 RACK = "rack"
 LEVELS = ("block", RACK, HOSTNAME)
@@ -180,6 +180,18 @@ def test_two_queues_that_want_the_same_place_in_one_cycle_both_find_one() -> Non
     lab.submit("two", "other", 4)
     lab.cycle()
     assert {*places(lab, "one"), *places(lab, "two")} == {"b1-r1-n1", "b1-r2-n1"}
+
+
+def test_who_was_admitted_in_this_cycle_leaves_for_nobody_before_the_next() -> None:
+    lab = Lab(Topology("topo", LEVELS), replace(node("b1-r1-n1"), allocatable=(("cpu", 8), ("gpu", 4), ("pods", 9))))
+    own = {"l4": {"cpu": 2, "gpu": 4}}
+    lab.tell(Flavor("l4", topology="topo"), queue("a", own, "co"), queue("b", own, "co", reclaim="Any"))
+    lab.run("busy", "a", {"cpu": 2})
+    lab.tell(queue("a", {"l4": {"cpu": 1, "gpu": 4}}, "co"))
+    lab.submit("first", "a", {"gpu": 4})
+    lab.submit("second", "b", {"cpu": 1, "gpu": 4})
+    plan = lab.cycle()
+    assert (set(admitted(plan)), preempted(plan)) == ({"first"}, {}), "second had its eye on the same node"
 
 
 def test_a_host_used_through_one_flavor_is_used_in_every_flavor_that_has_it() -> None:
