@@ -7,7 +7,8 @@ request is a request. What Kueue's configuration makes of requests is `resources
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpuaas.admission.device_claims import Charge
 from gpuaas.admission.resources import Amounts, Object, ReadRules, ResourceRules, amounts, invalid
@@ -18,6 +19,16 @@ from gpuaas.engine.topology_values import TopologyRequest
 from gpuaas.engine.values import PodSet
 
 _ALL = ReadRules()
+_APART = (
+    "initContainers",
+    "affinity",
+    "overhead",
+    "priority",
+    "resourceClaims",
+    "resources",
+    "runtimeClassName",
+    "topologySpreadConstraints",
+)
 
 
 def pod_set(
@@ -45,6 +56,7 @@ def pod_set(
         topology=topology_request(spec.get("topologyRequest")),
         placement=_amounts_of(raw) if counted is not raw else None,
         preferred=preferred_affinity(pod) if counts.preferences else (),
+        apart=apart(pod),
     )
 
 
@@ -74,6 +86,15 @@ def pod_requests(pod: Object) -> Amounts:
     total |= _requests(pod)
     _add(total, amounts(pod.get("overhead")))
     return total
+
+
+def apart(pod: Object) -> str:
+    """What upstream tells pods apart by although they may ask for the same; empty for most of them."""
+    containers: Sequence[Object] = pod.get("containers") or ()
+    if len(containers) == 1 and not containers[0].get("ports") and not any(pod.get(key) for key in _APART):
+        return ""
+    found = {kind: [_shape(each) for each in pod.get(kind) or ()] for kind in ("initContainers", "containers")}
+    return json.dumps([found, {key: pod[key] for key in _APART[1:] if pod.get(key)}], sort_keys=True)
 
 
 def above_limits(pod: Object, path: str) -> Iterator[str]:
@@ -139,6 +160,10 @@ def _with_resources(pod: Object) -> Iterable[tuple[str, Object]]:
     for index, container in enumerate(pod.get("containers") or ()):
         yield f"containers[{index}]", container
     yield "resources", pod
+
+
+def _shape(container: Object) -> list[object]:
+    return [{name: str(amount) for name, amount in _requests(container).items()}, container.get("ports")]
 
 
 def _requests(owner: Object) -> Amounts:

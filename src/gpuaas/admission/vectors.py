@@ -106,7 +106,9 @@ def run_admission(scenario: Object) -> Iterator[dict[str, Any]]:
         engine.apply(*(Finished(key, key not in never_queued) for key in step.get("finish") or ()))
         for obj in step.get("submit") or ():
             created += SECOND
-            engine.apply(reader.workload(obj, created=created))
+            workload = reader.workload(obj, created=created)
+            never_queued.discard(workload.key)  # the name of one that has finished
+            engine.apply(workload)
         now = max(now, created + SECOND)
         cycles, now = _settle(engine, now)
         never_queued -= {key for cycle in cycles for key in cycle["preempted"]}

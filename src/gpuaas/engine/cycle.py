@@ -7,7 +7,8 @@ the end the room taken by those not admitted is given back. Only trees in which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from gpuaas.engine.assign import Assignment, Mode
 from gpuaas.engine.entries import IMMEDIATE, WHOLE_SHAPE, Entry, Requeue
@@ -33,7 +34,18 @@ FITS_LATER = f"{OVERLAPS}, but will fit after these preemptions complete"
 
 
 class Cycle:
-    __slots__ = ("_blocked", "_evicted", "_grounds", "_refuse", "_taken", "_victims", "now", "plan", "touched")
+    __slots__ = (
+        "_blocked",
+        "_evicted",
+        "_fresh",
+        "_grounds",
+        "_refuse",
+        "_taken",
+        "_victims",
+        "now",
+        "plan",
+        "touched",
+    )
 
     def __init__(
         self,
@@ -51,6 +63,8 @@ class Cycle:
         self._taken: list[tuple[Queue, Usage, tuple[Placed, ...]]] = []
         """Room that entries keep for the rest of the cycle without being admitted."""
         self._evicted: list[Item] = []
+        self._fresh: list[Item] = []
+        """Admitted in this cycle: their room is taken, but nobody may have them leave before the next."""
         self._victims: dict[Tree | None, dict[str, Item]] = {}
         self.touched: set[Tree] = set()
         """Trees that are not as they were before the cycle."""
@@ -70,7 +84,7 @@ class Cycle:
         order = classical_order(entries) if strategies is None else fair_order(entries, self._grounds.frs)
         waiting = [entry for entry in order if not self._process(entry)]
         for queue, usage, placed in self._taken:
-            queue.remove_all(usage)
+            queue.undo_add(usage)
             self._grounds.places.remove(placed)
         for item in self._evicted:
             assert item.queue is not None
@@ -162,7 +176,8 @@ class Cycle:
             {r: self._grounds.frs.flavor[fr] for r, fr in choice.frs.items()} for choice in entry.assignment.sets
         )
         entry.item.last = None
-        entry.assignment, entry.targets = nominate(entry.item, entry.queue, self._grounds, nominated)
+        with _out_of_sight(self._fresh):
+            entry.assignment, entry.targets = nominate(entry.item, entry.queue, self._grounds, nominated)
 
     def _overlaps(self, entry: Entry) -> bool:
         victims = self._victims.get(entry.queue.tree, {})
@@ -171,15 +186,10 @@ class Cycle:
     def _look_again(self, entry: Entry) -> None:
         """As if the victims so far were gone: it may fit then, or need others."""
         gone = [item for victims in self._victims.values() for item in victims.values()]
-        for item in gone:
-            assert item.queue is not None
-            item.queue.forget(item)
-        self._count_out(gone)
-        self._nominate_again(entry)
-        self._count_in(gone)
-        for item in gone:
-            assert item.queue is not None
-            item.queue.rank(item)
+        with _out_of_sight(gone):
+            self._count_out(gone)
+            self._nominate_again(entry)
+            self._count_in(gone)
         entry.deferred = entry.assignment.mode is Mode.FIT
 
     def _fits(self, entry: Entry) -> tuple[bool, bool]:
@@ -276,6 +286,7 @@ class Cycle:
             item.usage = assignment.whole_usage()
             item.reserved_at = self.now
             queue.admit(item)
+            self._fresh.append(item)
         loans = self._loans(entry) if assignment.level else ()
         replaced = assignment.replaced
         if replaced is not None:  # whoever comes next in this cycle finds it gone
@@ -332,6 +343,19 @@ class Cycle:
     def _touch(self, queue: Queue) -> None:
         assert queue.tree is not None
         self.touched.add(queue.tree)
+
+
+@contextmanager
+def _out_of_sight(items: Iterable[Item]) -> Iterator[None]:
+    """Meanwhile nobody sees them as victims."""
+    queues = [(item, item.queue) for item in items if item.queue is not None]
+    for item, queue in queues:
+        queue.forget(item)
+    try:
+        yield
+    finally:
+        for item, queue in queues:
+            queue.rank(item)
 
 
 def _path(queue: Queue) -> str:

@@ -52,7 +52,10 @@ class Entry:
         return {} if self.second_pass else self.assignment.usage
 
     def to_reserve(self) -> Usage:
-        """What a workload that waits for nobody in particular keeps others from taking in this cycle."""
+        """What a workload that waits for nobody in particular keeps others from taking in this cycle.
+
+        Negative where the queue is above all it may borrow: as upstream, what leaves it then gives others less.
+        """
         if self.second_pass:
             return {}
         if self.assignment.mode is not Mode.PREEMPT:
@@ -66,7 +69,7 @@ class Entry:
             if self.assignment.level == 0:
                 kept[fr] = max(0, min(amount, nominal - used))
             elif quota is None or quota.borrowing is None:
-                kept[fr] = max(0, amount)
+                kept[fr] = amount
             else:
-                kept[fr] = max(0, min(amount, nominal + quota.borrowing - used))
+                kept[fr] = min(amount, nominal + quota.borrowing - used)
         return kept

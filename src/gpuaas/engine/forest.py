@@ -108,6 +108,14 @@ class Forest:
         tree.dirty = True
         return tree
 
+    def wake_heads(self) -> None:
+        """Places became free, which no tree has for itself: heads that still stand in line are worth another look."""
+        for tree in self.with_heads():
+            tree.dirty = True
+
+    def with_heads(self) -> list[Tree]:
+        return [tree for tree in self.trees() if tree.ready]
+
     def settle(self, queue: Queue) -> Tree:
         """The queue's tree, with its quotas up to date."""
         if self._shape_changed:

@@ -47,7 +47,7 @@ class Queue(Node):
         self.leaving: list[Victim] = []
         """Running items that are being evicted."""
         self.generation = 0
-        """Grows when quota may have become free; flavor scans remember it."""
+        """Grows when quota may have become free, and, as upstream, with each admission; flavor scans remember it."""
         self.inactive: tuple[str, str] | None = ("Unknown", "Can't admit new workloads.")
         """Why the queue admits nothing: upstream's reason and words."""
         self.plans: dict[Shape, ShapePlan] = {}
@@ -76,6 +76,7 @@ class Queue(Node):
             self.add(fr, amount)
         self.running[item.key] = item
         self.rank(item)
+        self.generation += 1
 
     def release(self, item: Item) -> None:
         self.forget(item)

@@ -192,8 +192,9 @@ class Places:
             if leaf is None:
                 return False
             free = leaf.free(empty=False)
-            # The number of pods is not looked at again, as upstream does not.
-            if any(amount * place.count > max(0, free.get(r, 0)) for r, amount in place.requests if r != PODS):
+            # The number of pods is not looked at again, as upstream does not; pods that ask for nothing fit nowhere.
+            asked = [(resource, amount) for resource, amount in place.requests if resource != PODS]
+            if not asked or any(amount * place.count > max(0, free.get(r, 0)) for r, amount in asked):
                 return False
         return True
 

@@ -23,6 +23,7 @@ MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 
 NO_PLACES_KNOWN = "workload requires Topology, but there is no TAS cache information"
+NO_TAS_FLAVOR = "no TAS flavor assigned"
 
 Asks = dict[str, list[Ask]]
 
@@ -72,13 +73,11 @@ def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: Fl
         explicit = request is not None and request.explicit
         if not (explicit or plan.implied) or choice.error or choice.count == 0 or choice.domains is not None:
             continue
+        if choice.pod_set.requests and not choice.frs:
+            continue  # it asks for none of what the queue has, and only for nothing of the rest
         flavors = sorted({f for fr in choice.frs.values() if places.has_places(f := frs.flavor[fr])})
         if len(flavors) != 1:
-            choice.error = (
-                f"more than one flavor with TAS support assigned: {', '.join(flavors)}"
-                if flavors
-                else "TopologyAwareScheduling requested, but no flavor with TAS support assigned"
-            )
+            choice.error = _not_one(flavors, queue, places)
             continue
         if _delayed(queue, flavors[0]):
             choice.delayed = True
@@ -92,6 +91,14 @@ def wanted_places(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: Fl
             Ask(choice.index, choice.pod_set, more, requests, flavors[0], not explicit)
         )
     return asks
+
+
+def _not_one(flavors: list[str], queue: Queue, places: Places) -> str:
+    """Why these flavors are not the one whose places the pods could take."""
+    if flavors:
+        return f"more than one TAS flavor assigned: {', '.join(flavors)}"
+    known = any(places.has_places(flavor) for group in queue.groups for flavor in group.flavors)
+    return NO_TAS_FLAVOR if known else NO_PLACES_KNOWN
 
 
 def _keep(choice: SetChoice, assignment: Assignment, flavor: str, places: Places) -> int:

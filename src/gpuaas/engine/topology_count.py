@@ -146,7 +146,8 @@ class Tally:
         self._borrowed: Iterable[Identity] = ()
 
     def refresh(self, changed: Iterable[Identity], assumed: Mapping[Identity, Amounts]) -> None:
-        """Count in what has changed, and that so much more is taken (`assumed`) for this search."""
+        """Count in what has changed, and that so much more is taken (`assumed`, maybe elsewhere too) for this search."""
+        assumed = {identity: amounts for identity, amounts in assumed.items() if identity in self._leaves}
         above: dict[int, Domain] = {}
         for identity in {*changed, *self._borrowed, *assumed}:
             if self._count(identity, assumed.get(identity)):

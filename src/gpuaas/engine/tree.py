@@ -151,6 +151,14 @@ class Node:
         for fr, amount in usage.items():
             self.remove(fr, amount)
 
+    def undo_add(self, usage: Usage) -> None:
+        """As before `add_all`. It had told nobody above of an amount below zero."""
+        for fr, amount in usage.items():
+            if amount < 0:
+                self.usage[fr] -= amount
+            else:
+                self.remove(fr, amount)
+
     def _settle_local(self) -> None:
         """What the parent never sees, and how much may be taken from the parent beyond it."""
         self.local = {}

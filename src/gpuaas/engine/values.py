@@ -155,6 +155,8 @@ class PodSet:
     """What one pod takes of a node, where that differs from what it takes of the quota."""
     preferred: tuple[tuple[int, Term], ...] = ()
     """Nodes its pods would rather be on, with how much that counts."""
+    apart: str = ""
+    """What makes pods that ask for the same another shape all the same."""
     _hash: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
@@ -163,7 +165,7 @@ class PodSet:
     def _identity(self) -> tuple[object, ...]:
         return (
             self.name, self.count, self.requests, self.min_count, self.tolerations, self.node_selector,
-            self.affinity, self.topology, self.placement, self.preferred,
+            self.affinity, self.topology, self.placement, self.preferred, self.apart,
         )  # fmt: skip
 
     def __hash__(self) -> int:

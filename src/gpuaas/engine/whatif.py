@@ -102,6 +102,8 @@ class Checkpoint:
             if item.queue is None:
                 self._loose.setdefault(key, (item, item.memento()))
             self._keep_tree(item.queue)
+            if item.placed:
+                self.before_cycle(engine.forest.with_heads())
         local = engine.local_queues.get(local_queue) if local_queue is not None else None
         if local is not None:
             self._keep_tree(engine.forest.queues.get(local.cluster_queue))

@@ -261,7 +261,9 @@ class World:
             tree.dirty = True
 
     def _give_back(self, item: Item) -> None:
-        self.places.remove(item.placed)
+        if item.placed:
+            self.places.remove(item.placed)
+            self.forest.wake_heads()
         if item.queue is not None:
             item.queue.release(item)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gpuaas.engine.values import PodSet
+
 from .builders import Lab, admitted, flavors, passed, preempted, queue
 
 ORDER = ("spot", "ondemand")
@@ -152,3 +154,16 @@ def test_a_scan_that_saw_every_flavor_starts_from_the_first_again() -> None:
     assert lab.engine.items["ns/w"].last.tried == () or not lab.engine.items["ns/w"].last.more_to_try()
     lab.finish("s")
     assert flavors(lab.cycle(), "w") == "spot"
+
+
+def test_a_scan_that_was_overtaken_by_an_admission_in_its_queue_starts_from_the_first_flavor_again() -> None:
+    lab = Lab(queue("q", {"spot": 4, "ondemand": 4}))
+    lab.run("s", "q", 3)
+    lab.run("o", "q", 2)
+    lab.submit("w", "q", pod_sets=(PodSet("small", 1, (("gpu", 1),)), PodSet("big", 1, (("gpu", 4),))))
+    lab.cycle()
+    stopped_at_spot = ({"gpu": 0}, {"gpu": -1})
+    assert lab.engine.items["ns/w"].last.tried == stopped_at_spot
+    lab.run("urgent", "q", 2, priority=5)
+    lab.cycle()
+    assert lab.engine.items["ns/w"].last.tried == stopped_at_spot, "not on to ondemand, which is full by now"

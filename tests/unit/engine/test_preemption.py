@@ -217,3 +217,18 @@ def test_decisions_leave_nothing_to_the_garbage_collector() -> None:
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_who_waits_in_a_queue_above_all_it_may_borrow_lets_its_victims_free_less_for_others_in_the_cycle() -> None:
+    lab = Lab(queue("over", 6, "co"), queue("taker", 6, "co", reclaim="Any"), queue("third", 0, "co"))
+    lab.run("big", "over", 6)
+    lab.tell(queue("over", (2, 2), "co"))
+    lab.submit("taken", "taker", 6)
+    lab.submit("more", "over", 1, priority=10)
+    lab.submit("late", "third", 2)
+    plan = lab.cycle()
+    assert preempted(plan) == {"big": "InCohortReclamation"}
+    assert passed(plan, "late").message == "Workload no longer fits after processing another workload"
+    lab.release(plan)
+    lab.settle()
+    assert lab.running() == {"taken", "more"}

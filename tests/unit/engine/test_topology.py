@@ -12,7 +12,7 @@ from gpuaas.engine.constraints import Taint, Toleration
 from gpuaas.engine.topology_values import HOSTNAME, Node, Topology, TopologyRequest
 from gpuaas.engine.values import Check, Flavor, PodSet
 
-from .builders import Lab, passed, preempted, queue
+from .builders import Lab, admitted, passed, preempted, queue
 
 RACK = "rack"
 LEVELS = ("block", RACK, HOSTNAME)
@@ -182,6 +182,18 @@ def test_two_queues_that_want_the_same_place_in_one_cycle_both_find_one() -> Non
     assert {*places(lab, "one"), *places(lab, "two")} == {"b1-r1-n1", "b1-r2-n1"}
 
 
+def test_who_was_admitted_in_this_cycle_leaves_for_nobody_before_the_next() -> None:
+    lab = Lab(Topology("topo", LEVELS), replace(node("b1-r1-n1"), allocatable=(("cpu", 8), ("gpu", 4), ("pods", 9))))
+    own = {"l4": {"cpu": 2, "gpu": 4}}
+    lab.tell(Flavor("l4", topology="topo"), queue("a", own, "co"), queue("b", own, "co", reclaim="Any"))
+    lab.run("busy", "a", {"cpu": 2})
+    lab.tell(queue("a", {"l4": {"cpu": 1, "gpu": 4}}, "co"))
+    lab.submit("first", "a", {"gpu": 4})
+    lab.submit("second", "b", {"cpu": 1, "gpu": 4})
+    plan = lab.cycle()
+    assert (set(admitted(plan)), preempted(plan)) == ({"first"}, {}), "second had its eye on the same node"
+
+
 def test_a_host_used_through_one_flavor_is_used_in_every_flavor_that_has_it() -> None:
     lab = fleet(node("b1-r1-n1", 4))
     lab.tell(Flavor("same", topology="topo"), queue("other", {"same": 100}))
@@ -189,6 +201,17 @@ def test_a_host_used_through_one_flavor_is_used_in_every_flavor_that_has_it() ->
     lab.submit("two", "other", 4)
     lab.settle()
     assert lab.pending() == {"two"}
+
+
+def test_a_strict_queue_of_another_cohort_takes_the_place_of_one_that_finishes() -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    lab.tell(queue("other", {"l4": 100}, strict=True))
+    lab.run("one", "q", 4)
+    lab.submit("two", "other", 4)
+    lab.settle()
+    lab.finish("one")
+    lab.settle()
+    assert lab.running() == {"two"}
 
 
 @pytest.mark.parametrize(
@@ -203,6 +226,47 @@ def test_flavors_that_cannot_place_as_asked(topology: str | None, request_: Topo
     lab.tell(Flavor("l4", topology=topology))
     lab.submit("w", "q", 1, topology=request_)
     assert passed(lab.cycle(), "w").message.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("topology", "words"),
+    [
+        ("topo", "no TAS flavor assigned"),
+        (None, "workload requires Topology, but there is no TAS cache information"),
+    ],
+)
+def test_pods_that_ask_for_a_place_and_for_nothing_else_get_no_flavor_that_has_one(
+    topology: str | None, words: str
+) -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    lab.tell(Flavor("l4", topology=topology))
+    lab.submit("w", "q", {}, topology=TopologyRequest(required=RACK))
+    assert passed(lab.cycle(), "w").message == f"failed to assign flavors to pod set main: {words}"
+
+
+def test_pods_that_ask_for_nothing_of_what_the_queue_does_not_have_are_admitted_without_a_place() -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    lab.run("w", "q", {"license": 0})
+    (given,) = lab.engine.items["ns/w"].admission
+    assert (given.flavors, given.domains) == ((), None)
+
+
+def test_a_leader_that_asks_for_nothing_fits_nowhere_in_its_turn() -> None:
+    lab = fleet(node("b1-r1-n1", 4))
+    group = TopologyRequest(required=RACK, group="g")
+    sets = (PodSet("leader", 1, (), topology=group), PodSet("workers", 2, (("gpu", 1),), topology=group))
+    lab.submit("w", "q", pod_sets=sets)
+    assert passed(lab.cycle(), "w").message == "Workload no longer fits after processing another workload"
+    assert lab.pending() == {"w"}
+
+
+def test_pod_sets_of_two_flavors_each_find_hosts_of_their_own_flavor() -> None:
+    lab = Lab(Topology("topo", LEVELS), *(node(f"b1-{pool}-n1", labels=(("pool", pool),)) for pool in ("l4", "h100")))
+    lab.tell(*(Flavor(pool, (("pool", pool),), topology="topo") for pool in ("l4", "h100")))
+    lab.tell(queue("q", {"l4": 4, "h100": 4}))
+    lab.run("w", "q", pod_sets=(PodSet("first", 1, (("gpu", 4),)), PodSet("second", 1, (("gpu", 4),))))
+    assert places(lab, "w", "first") == {"b1-l4-n1": 1}
+    assert places(lab, "w", "second") == {"b1-h100-n1": 1}
 
 
 def test_in_a_queue_with_other_flavors_too_a_flavor_with_a_topology_is_only_for_those_that_ask() -> None:

@@ -49,6 +49,29 @@ def test_what_one_pod_takes(pod: dict[str, Any], expected: dict[str, int]) -> No
     assert {name: units(name, amount) for name, amount in pod_requests(pod).items()} == expected
 
 
+@pytest.mark.parametrize(
+    ("pod", "alike"),
+    [
+        pytest.param({"containers": [{"resources": {"limits": {"cpu": "2"}}}]}, True, id="a limit as a request"),
+        pytest.param({"containers": [container("other", cpu="2000m")]}, True, id="the same in other words"),
+        pytest.param({"containers": [container(cpu="1"), container(cpu="1")]}, False, id="by two containers"),
+        pytest.param({"containers": [container(cpu="1")], "overhead": {"cpu": "1"}}, False, id="with overhead"),
+        pytest.param({"containers": [container()], "initContainers": [container(cpu="2")]}, False, id="at the start"),
+        pytest.param(
+            {"containers": [{**container(cpu="2"), "ports": [{"containerPort": 80}]}]}, False, id="and a port"
+        ),
+    ],
+)
+def test_pods_that_ask_for_the_same_in_another_way_are_another_shape(pod: dict[str, Any], alike: bool) -> None:
+    reader = Reader()
+    plain, other = (
+        reader.workload(workload(template={"spec": spec})).pod_sets
+        for spec in ({"containers": [container(cpu="2")]}, pod)
+    )
+    assert plain[0].requests == other[0].requests
+    assert (plain is other) is alike
+
+
 def test_a_request_above_its_limit_is_told() -> None:
     pod = {"containers": [{"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}]}
     assert Reader().workload(workload(template={"spec": pod})).problem == (

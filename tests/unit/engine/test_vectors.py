@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gpuaas.admission.vectors import judge
+from gpuaas.admission.vectors import judge, run_admission
 from gpuaas.cli.replay import replay
 
 HERE = Path(__file__).parent / "vectors"
@@ -33,6 +33,27 @@ def test_decides_as_measured(vector: dict[str, Any]) -> None:
 def test_the_sample_has_every_family() -> None:
     assert len({v["scenario"]["family"] for v in VECTORS if "scenario" in v}) == 15 + 1
     assert len({v["family"] for v in VECTORS if "levels" in v}) == 10 + 1
+
+
+def test_the_end_of_one_that_has_the_name_of_one_before_it_wakes_others() -> None:
+    def workload(name: str) -> dict[str, Any]:
+        pod = {"containers": [{"name": "c", "resources": {"requests": {"gpu": "2"}}}]}
+        spec = {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": {"spec": pod}}]}
+        given = {"name": "main", "count": 1, "flavors": {"gpu": "l4"}, "resourceUsage": {"gpu": "2"}}
+        status = {"admission": {"clusterQueue": "q", "podSetAssignments": [given]}}
+        return {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": status}
+
+    flavors = [{"name": "l4", "resources": [{"name": "gpu", "nominalQuota": "2"}]}]
+    groups = [{"coveredResources": ["gpu"], "flavors": flavors}]
+    scenario = {
+        "namespaces": [{"metadata": {"name": "ns"}}],
+        "resourceFlavors": [{"metadata": {"name": "l4"}}],
+        "clusterQueues": [{"metadata": {"name": "q"}, "spec": {"namespaceSelector": {}, "resourceGroups": groups}}],
+        "localQueues": [{"metadata": {"name": "q", "namespace": "ns"}, "spec": {"clusterQueue": "q"}}],
+        "admitted": [workload("a")],
+        "steps": [{"finish": ["ns/a"], "submit": [workload("a"), workload("b")]}, {"finish": ["ns/a"]}],
+    }
+    assert [set(step["running"]) for step in run_admission(scenario)] == [{"ns/a"}, {"ns/b"}]
 
 
 def test_replay_ends_with_how_many_agree() -> None:
