@@ -18,7 +18,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "status": ("gpuaas.cli.up", "status", "Say whether it runs, where, and with what."),
     "run": ("gpuaas.cli.run", "run", "Submit a command to a queue."),
     "notebook": ("gpuaas.cli.run", "notebook", "Ask for a notebook."),
-    "ps": ("gpuaas.cli.jobs", "ps", "The jobs in the queues."),
+    "ps": ("gpuaas.cli.ps", "ps", "The jobs in the queues."),
     "why": ("gpuaas.cli.jobs", "why", "Why a job waits, and ways out."),
     "logs": ("gpuaas.cli.jobs", "logs", "What a job wrote."),
     "cancel": ("gpuaas.cli.jobs", "cancel", "Delete a job."),

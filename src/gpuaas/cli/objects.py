@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, one_line, print_json, print_table
+from gpuaas.cli.context import Target, on_a_cluster, one_line
+from gpuaas.cli.show import Table
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     help="A file, a folder, or - for standard input; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Ask the server, change nothing.")
-@on_a_cluster("json")
+@on_a_cluster()
 def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
     """Make the cluster be as the manifests say; what another server noted in them is left out."""
     objects = in_order(wished(obj) for name in files for obj in read_manifests(name))
@@ -45,8 +46,7 @@ def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
         return made
 
     made = target.work(act)
-    if target.output == "json":
-        print_json({"apiVersion": "v1", "kind": "List", "items": made})
+    target.show({"apiVersion": "v1", "kind": "List", "items": made}, lambda: None)
 
 
 def _name_of(obj: "Object") -> str:
@@ -105,7 +105,7 @@ _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 @click.argument("name", default="")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Those of every namespace.")
 @click.option("-l", "--selector", default="", help="Only those with these labels: team=ai,tier!=dev.")
-@on_a_cluster("json", "yaml", "wide", "name")
+@on_a_cluster("wide", "name")
 def get(target: Target, what: str, name: str, all_namespaces: bool, selector: str) -> None:
     """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml, gpuaas get job/train.
 
@@ -125,17 +125,15 @@ def get(target: Target, what: str, name: str, all_namespaces: bool, selector: st
         return await _table(client, resource, where, name, selector)
 
     found = target.work(ask)
-    if target.output == "json":
-        print_json(found)
-    elif target.output == "yaml":
-        from gpuaas.machinery.yamltext import dump_yaml
 
-        click.echo(dump_yaml(found), nl=False)
-    elif target.output == "name":
-        for each in found.get("items", [found]):
-            click.echo(_full_name(each))
-    else:
-        _print(found, wide=target.output == "wide", namespaces=all_namespaces)
+    def in_words() -> None:
+        if target.output == "name":
+            for each in found.get("items", [found]):
+                click.echo(_full_name(each))
+        else:
+            _print(found, wide=target.output == "wide", namespaces=all_namespaces)
+
+    target.show(found, in_words)
 
 
 def unmanaged(obj: "Object") -> "Object":
@@ -154,7 +152,7 @@ def _full_name(obj: "Object") -> str:
 @click.argument("what")
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All of that kind in the namespace.")
-@on_a_cluster("json")
+@on_a_cluster()
 def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) -> None:
     """Delete objects: gpuaas delete job train, gpuaas delete job/train.
 
@@ -179,10 +177,7 @@ def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) 
         return [f"{resource.kind.lower()}/{name}" for name in chosen]
 
     deleted = target.work(act)
-    if target.output == "json":
-        print_json({"deleted": deleted})
-    elif not deleted:
-        click.echo("nothing found")
+    target.show({"deleted": deleted}, lambda: None if deleted else click.echo("nothing found"))
 
 
 def named_so(what: str, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -308,10 +303,12 @@ def _print(table: dict[str, Any], *, wide: bool, namespaces: bool) -> None:
     if not rows:
         click.echo("nothing found")
         return
-    shown = [index for index, each in enumerate(table["columnDefinitions"]) if wide or not each.get("priority")]
-    headers = [table["columnDefinitions"][index]["name"].upper() for index in shown]
+    columns = table["columnDefinitions"]
+    shown = [index for index, each in enumerate(columns) if wide or not each.get("priority")]
+    headers = [columns[index]["name"].upper() for index in shown]
+    spare = [each["name"].upper() for each in reversed(columns) if each.get("priority")]
     cells = [[row["cells"][index] for index in shown] for row in rows]
     if namespaces:
         headers = ["NAMESPACE", *headers]
         cells = [[row["object"]["metadata"].get("namespace", ""), *line] for row, line in zip(rows, cells, strict=True)]
-    print_table(headers, cells)
+    Table(headers, cells, spare).print()

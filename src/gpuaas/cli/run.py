@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, WrongOption, on_a_cluster, print_json
+from gpuaas.cli.context import Target, WrongOption, on_a_cluster
 from gpuaas.cli.objects import unmanaged
 
 if TYPE_CHECKING:
@@ -41,24 +41,15 @@ _LARGEST_ARRAY = 100_000
 @click.option("--seconds", type=click.IntRange(min=0), default=None, help="On simulated nodes: how long it runs.")
 @click.option("--wait", is_flag=True, help="Return when it ends, with the command's exit code.")
 @click.option("-f", "--follow", is_flag=True, help="Return when it ends, and show what it writes until then.")
-@on_a_cluster("json", "yaml")
+@on_a_cluster()
 def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
     _check_program(command[0])
     _check_amounts(wanted)
     made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted, here=target.is_here()))
     made, meta = unmanaged(made), made["metadata"]
-    if target.output == "json":
-        print_json(made)
-    elif target.output == "yaml":
-        from gpuaas.machinery.yamltext import dump_yaml
-
-        click.echo(dump_yaml(made), nl=False)
-    else:
-        click.echo(
-            f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}",
-            err=wait or follow,
-        )
+    words = f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}"
+    target.show(made, lambda: click.echo(words, err=wait or follow))
     if wait or follow:
         from gpuaas.cli.wait import until_done
 
@@ -301,18 +292,19 @@ async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
 @click.option("--memory", default="8Gi", show_default=True, help="Memory.")
 @click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
 @click.option("--image", default="jupyter/minimal-notebook", show_default=True, help="The image it runs.")
-@on_a_cluster("json")
+@on_a_cluster()
 def notebook(target: Target, **wanted: Any) -> None:
     """Ask for a notebook with GPUs."""
     _check_amounts(wanted)
     made = target.work(lambda client, namespace: _notebook(client, namespace, wanted))
-    if target.output == "json":
-        print_json(unmanaged(made))
-        return
     meta = made["metadata"]
-    click.echo(f"notebook/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
-    at = f" -n {meta['namespace']}" if target.namespace else ""
-    click.echo(f"  gpuaas why notebook/{meta['name']}{at} · gpuaas cancel notebook/{meta['name']}{at}")
+
+    def in_words() -> None:
+        name, at = f"notebook/{meta['name']}", f" -n {meta['namespace']}" if target.namespace else ""
+        click.echo(f"{name} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
+        click.echo(f"  gpuaas why {name}{at} · gpuaas cancel {name}{at}")
+
+    target.show(unmanaged(made), in_words)
 
 
 async def _notebook(client: "HttpClient", namespace: str, wanted: dict[str, Any]) -> "Object":

@@ -9,8 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from tests.conformance.service import eventually
 
@@ -222,6 +224,41 @@ def test_objects_are_shown_as_kubectl_shows_them(shell: Shell) -> None:
     assert shell.run("get", "namespace", "team-a", "-o", "name").stdout == "namespace/team-a\n"
     for line in (("get", "cq"), ("get", "cq", "team-a"), ("run", *IN, "--seconds", "0", "--", "x")):
         assert "managedFields" not in shell.run(*line, "-o", "json").stdout
+
+
+def test_more_is_shown_to_who_asks_for_it(shell: Shell) -> None:
+    assert shell.run("run", *IN, "--name", "seen", "--gpus", "L4:2", "--seconds", "600", "--", "x").exit_code == 0
+
+    def shown() -> dict[str, Any]:
+        rows = yaml.safe_load(shell.run("ps", *IN, "-o", "yaml").stdout)
+        return next((row for row in rows if row["job"] == "job/seen"), {})
+
+    eventually(lambda: shown().get("state") == "Running", "it never ran")
+    (node,) = shown()["nodes"]
+    line = next(line for line in shell.run("ps", *IN, "-o", "wide").stdout.splitlines() if "job/seen" in line)
+    assert line.split()[-5:] == ["team-a", "l4", node, "0", shown()["workload"]]
+    assert "job/seen" in shell.run("ps", *IN, "-o", "name").stdout.splitlines()
+    per_node = {line.split()[0]: line.split() for line in shell.run("gpus", "-o", "wide").stdout.splitlines()}
+    assert per_node[node][1:] == ["NVIDIA-L4", "nvidia.com/gpu", "4", "2", "2"]
+    assert "BORROWING LIMIT" in shell.run("queues", "-o", "wide").stdout
+    assert shell.run("cancel", "seen", *IN, "-o", "yaml").stdout == "cancelled: job/seen\n"
+
+
+def test_who_watches_the_jobs_sees_them_change(shell: Shell) -> None:
+    environment = {name: value for name, value in {**os.environ, **shell.environment}.items() if value is not None}
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "gpuaas", "ps", "-w", "-n", "team-b"], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    assert watching.stdout.readline().split() == ["JOB", "QUEUE", "STATE", "POS", "GPUS", "AGE"]
+    assert shell.run("run", "-n", "team-b", "--name", "short", "--seconds", "600", "--", "x").exit_code == 0
+    next(line for line in watching.stdout if line.split()[::2][:2] == ["job/short", "Running"])
+    assert shell.run("cancel", "short", "-n", "team-b").exit_code == 0
+    next(line for line in watching.stdout if line.split()[::2][:2] == ["job/short", "Deleted"])
+    watching.send_signal(signal.SIGINT)
+    watching.communicate()
+    assert watching.returncode == 130
+    assert "-o text or wide, not json" in shell.run("ps", "-w", "-o", "json").stderr
 
 
 NEW = """
