@@ -313,7 +313,7 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
             )
     large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
     before = _before(picture, conditions)
-    quota = (*quota_lines(found), *fewer_would_do(workload))
+    quota = (*quota_lines(found), *fewer_would_do(picture, workload))
     evidence = (*quota, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
     smaller = (f"less {resource} in each pod, and more pods" for resource in large)
     ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]

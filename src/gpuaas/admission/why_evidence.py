@@ -182,10 +182,11 @@ def _largest(resource: str, holder: Holder) -> str:
     return ", ".join([*named, *([f"others {text(resource, rest)}"] if named and rest > 0 else [])])
 
 
-def fewer_would_do(workload: View) -> Iterator[str]:
+def fewer_would_do(picture: Picture, workload: View) -> Iterator[str]:
     """Pod sets that may also start smaller than they are asked for."""
+    reduces = picture.configuration is None or picture.configuration.counts.reduces
     for each in workload["spec"].get("podSets") or ():
-        if each.get("minCount") is not None:
+        if reduces and each.get("minCount") is not None:
             yield f"pod set {each['name']} may start with fewer: {each['minCount']} of {each['count']} pods at least"
 
 

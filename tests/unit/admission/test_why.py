@@ -492,6 +492,8 @@ def test_nobody_is_told_to_take_fewer_pods_than_a_job_says_it_needs(
     assert answer.ways[2].startswith(f"1 instead of 9 pods in main{fewer}")
     may = f"pod set main may start with fewer: {least} of 9 pods at least"
     assert (may in answer.evidence) is (least is not None)
+    never = ask(asked, configuration=configured("featureGates: {PartialAdmission: false}"))
+    assert may not in never.evidence
 
 
 def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
