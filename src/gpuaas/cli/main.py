@@ -29,7 +29,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "stop": ("gpuaas.cli.queues", "stop", "Stop a queue or a workload."),
     "resume": ("gpuaas.cli.queues", "resume", "Let it go on."),
     "apply": ("gpuaas.cli.objects", "apply", "Make the cluster be as manifests say."),
-    "get": ("gpuaas.cli.objects", "get", "Show objects."),
+    "get": ("gpuaas.cli.get", "get", "Show objects."),
     "delete": ("gpuaas.cli.objects", "delete", "Delete objects."),
     "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
     "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),

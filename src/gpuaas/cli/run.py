@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuaas.cli.context import Target, WrongOption, on_a_cluster
-from gpuaas.cli.objects import unmanaged
+from gpuaas.cli.get import unmanaged
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient

@@ -80,10 +80,16 @@ MISWRITTEN: dict[str, tuple[tuple[str, ...], str]] = {
     "a folder": (("user", "add", "eve", "--out", "/no/such/file"), "--out /no/such/file: there is no folder /no/such"),
     "a name of the machine": (("up", "--san", "a b"), "--san: 'a b' is neither an IP address nor a DNS name"),
     "all and one": (("delete", "job", "x", "--all", *IN), "--all, or x: not both"),
-    "two kinds": (
-        ("delete", "job/x", "pod/y", *IN),
-        "job/x pod/y: a kind and names, or KIND/NAME for each, of one kind",
+    "a name without its kind": (
+        ("delete", "job/x", "y", *IN),
+        "job/x y: a kind and names, or KIND/NAME for each",
     ),
+    "names of two kinds": (
+        ("get", "job,pod", "x", *IN),
+        "job,pod x: names of one kind, or KIND/NAME for each of several",
+    ),
+    "a name in all namespaces": (("get", "job", "x", "-A"), "-A, or x: not both; what has a name is in one namespace"),
+    "a name and a selector": (("get", "job/x", "-l", "a=b"), "-l a=b, or x: not both"),
 }
 
 
@@ -226,6 +232,30 @@ def test_objects_are_shown_as_kubectl_shows_them(shell: Shell) -> None:
         assert "managedFields" not in shell.run(*line, "-o", "json").stdout
 
 
+def test_several_kinds_and_several_names_are_shown_at_once(shell: Shell) -> None:
+    assert shell.run("get", "cq,lq", "-n", "team-a", "-o", "name").stdout.splitlines() == [
+        "clusterqueue.kueue.x-k8s.io/team-a",
+        "clusterqueue.kueue.x-k8s.io/team-b",
+        "localqueue.kueue.x-k8s.io/default",
+    ]
+    queues, rest = shell.run("get", "cq,lq", *IN).stdout.split("\n\n")
+    assert queues.splitlines()[1].startswith("clusterqueue.kueue.x-k8s.io/team-a ")
+    assert rest.splitlines()[1].startswith("localqueue.kueue.x-k8s.io/default ")
+    both = shell.run("get", "cq", "team-b", "team-a").stdout.splitlines()
+    assert [line.split()[0] for line in both] == ["NAME", "team-b", "team-a"]
+    mixed = json.loads(shell.run("get", "cq/team-a", "lq/default", *IN, "-o", "json").stdout)
+    assert [each["kind"] for each in mixed["items"]] == ["ClusterQueue", "LocalQueue"]
+    assert json.loads(shell.run("get", "cq/team-a", "-o", "json").stdout)["kind"] == "ClusterQueue"
+
+
+def test_what_is_not_there_does_not_hide_what_is(shell: Shell) -> None:
+    done = shell.run("get", "cq", "nosuch", "team-a", "-o", "name")
+    assert (done.exit_code, done.stdout) == (1, "clusterqueue.kueue.x-k8s.io/team-a\n")
+    assert done.stderr == 'Error: clusterqueues.kueue.x-k8s.io "nosuch" not found\n'
+    nobody = shell.run("get", "cq", "nosuch", "-o", "json")
+    assert (nobody.exit_code, nobody.stdout) == (1, "")
+
+
 def test_more_is_shown_to_who_asks_for_it(shell: Shell) -> None:
     assert shell.run("run", *IN, "--name", "seen", "--gpus", "L4:2", "--seconds", "600", "--", "x").exit_code == 0
 
@@ -287,10 +317,22 @@ def test_what_the_server_warns_of_is_shown_once(shell: Shell) -> None:
     assert done.stderr == "Warning: This version is deprecated. Use v1beta2 instead.\n"
 
 
-def test_what_is_refused_is_named_and_how_much_was_not_tried(shell: Shell) -> None:
-    orphan = NEW.partition("---")[2]
-    done = shell.run("apply", "-f", "-", stdin=f"{orphan}---{orphan}")
-    assert done.stderr == 'Error: localqueue/lq: namespaces "fresh" not found (1 more not tried)\n'
+def test_what_is_refused_is_named_and_the_rest_is_applied(shell: Shell) -> None:
+    unknown = "{apiVersion: nowhere.dev/v1, kind: Thing, metadata: {name: x}}"
+    nameless = "{apiVersion: v1, kind: ConfigMap}"
+    good = "{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: team-a}}"
+    text = "\n---\n".join((NEW.partition("---")[2], unknown, nameless, good))
+    done = shell.run("apply", "-f", "-", stdin=text)
+    assert (done.exit_code, done.stdout) == (1, "configmap/kept applied\n")
+    assert done.stderr.splitlines() == [
+        'Error: localqueue/lq: namespaces "fresh" not found',
+        "Error: thing/x: the cluster knows no Thing in nowhere.dev/v1",
+        "Error: ConfigMap has no name: apply needs metadata.name (kubectl create makes one from generateName)",
+        "Error: 3 of 4 refused, 1 applied",
+    ]
+    done = shell.run("apply", "-f", "-", "-o", "json", stdin=text)
+    assert [each["metadata"]["name"] for each in json.loads(done.stdout)["items"]] == ["kept"]
+    assert shell.run("delete", "configmap", "kept", *IN).exit_code == 0
 
 
 def test_a_namespace_narrows_the_queues(shell: Shell) -> None:
