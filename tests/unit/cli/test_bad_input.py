@@ -256,6 +256,23 @@ def test_what_is_not_there_does_not_hide_what_is(shell: Shell) -> None:
     assert (nobody.exit_code, nobody.stdout) == (1, "")
 
 
+def test_a_dry_run_shows_the_manifest_that_would_be_submitted_and_submits_nothing(shell: Shell, tmp_path: Path) -> None:
+    words = ("run", *IN, "--name", "later", "--gpus", "L4:1", "--seconds", "600")
+    shown = shell.run(*words, "--dry-run", "--", "python", "train.py")
+    assert (shown.exit_code, shell.run("get", "job", "later", *IN).exit_code) == (0, 1)
+    job = yaml.safe_load(shown.stdout)
+    assert (job["metadata"]["name"], job["metadata"]["namespace"]) == ("later", "team-a")
+    assert {"status", "uid"}.isdisjoint({*job, *job["metadata"]})
+    assert json.loads(shell.run(*words, "--dry-run", "-o", "json", "--", "python", "train.py").stdout) == job
+    (tmp_path / "job.yaml").write_text(shown.stdout)
+    assert shell.run("apply", "-f", str(tmp_path / "job.yaml")).stdout == "job/later applied\n"
+    taken = shell.run(*words, "--dry-run", "--", "x")
+    assert (taken.exit_code, 'jobs.batch "later" already exists' in taken.stderr) == (1, True)
+    assert shell.run("cancel", "later", *IN).exit_code == 0
+    waits = shell.run(*words, "--dry-run", "--wait", "--", "x")
+    assert (waits.exit_code, "--dry-run submits nothing" in waits.stderr) == (2, True)
+
+
 def test_more_is_shown_to_who_asks_for_it(shell: Shell) -> None:
     assert shell.run("run", *IN, "--name", "seen", "--gpus", "L4:2", "--seconds", "600", "--", "x").exit_code == 0
 
