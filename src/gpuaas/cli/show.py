@@ -15,8 +15,10 @@ import click
 
 ALL_OF_IT = ("json", "yaml")
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
-# Amounts, ages, times, addresses, 1/2: half of one says something else.
-_NUMBER = re.compile(r"[-+]?[0-9][0-9.,:/TZ-]*([A-Za-z%]{1,2}([0-9]+[smhd])?)?")
+# Amounts, ages, times, addresses, 1/2, and uids: half of one says something else.
+_NUMBER = re.compile(
+    r"[-+]?[0-9][0-9.,:/TZ-]*([A-Za-z%]{1,2}([0-9]+[smhd])?)?( \(.*\))?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
 _READABLE = 8  # letters of a text that still tell it from others
 _NAMED = 3  # of several in one cell
 _GAP = 2  # between columns, where there is little room

@@ -113,6 +113,7 @@ def test_jobs_of_all_namespaces_fit_a_phone() -> None:
     assert lines[0].split() == ["NAMESPACE", "JOB", "STATE", "POS", "GPUS"]
 
 
+UID = "aae4ec65-3849-4ac3-b8fb-3726f2cc30ae"
 QUOTA = {
     "clusterqueue": "team-alpha-research",
     "cohort": "everybody-together",
@@ -148,6 +149,26 @@ def test_what_was_asked_for_on_top_goes_first_then_what_can_be_done_without() ->
     table = columns.table([{"name": "n", "count": 1, "place": "p", "first": "f", "second": "s"}], wide=True)
     gone = [table.left_out(room) for room in (40, 28, 20, 13)]
     assert gone == [[], ["SECOND"], ["FIRST", "SECOND"], ["COUNT", "FIRST", "SECOND"]]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "12345678901234567890",
+        "128Gi",
+        "12h34m",
+        "2026-11-18T15:30:37Z",
+        "10.128.250.113",
+        "12/1000000",
+        "7 (12m ago)",
+        UID,
+    ],
+)
+def test_half_a_number_is_never_shown(whole: str) -> None:
+    table = Table(("NAME", "N"), [["a-rather-long-name-of-something", whole]])
+    for room in range(1, 50):
+        assert (whole in table.lines(room)[1]) is not (table.left_out(room) == ["N"])
+    assert not table.left_out(len("a-ra…ing") + 2 + len(whole))
 
 
 def test_many_in_one_cell_are_counted() -> None:
