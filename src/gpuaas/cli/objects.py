@@ -132,30 +132,41 @@ def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) 
     if named and everything:
         raise click.UsageError(f"--all, or {', '.join(named)}: not both")
 
+    missing: list[str] = []
+
     async def act(client: "HttpClient", namespace: str) -> list[str]:
         resources = [await find_resource(client, kind) for kind, _ in asked]  # all of them, before any is gone
         gone: list[str] = []
         for resource, (_, names) in zip(resources, asked, strict=True):
-            async for name in _deleted(client, resource, namespace, names):
+            async for name in _deleted(client, resource, namespace, names, missing):
                 gone.append(f"{resource.kind.lower()}/{name}")
                 if target.output == "text":
                     click.echo(f"{gone[-1]} deleted")
         return gone
 
     deleted = target.work(act)
-    target.show({"deleted": deleted}, lambda: None if deleted else click.echo("nothing found"))
+    target.show({"deleted": deleted}, lambda: None if deleted or missing else click.echo("nothing found"))
+    for words in missing:
+        click.ClickException(words).show()
+    if missing:
+        raise SystemExit(1)
 
 
 async def _deleted(
-    client: "HttpClient", resource: "Resource", namespace: str, names: tuple[str, ...]
+    client: "HttpClient", resource: "Resource", namespace: str, names: tuple[str, ...], missing: list[str]
 ) -> AsyncIterator[str]:
-    """Each of the names once it is gone; all there are without any."""
+    """Each of the names once it is gone, all there are without any; `missing` gets what is said of those not there."""
+    from gpuaas.base.errors import NotFound
     from gpuaas.client.protocol import Propagation
 
     where = namespace if resource.namespaced else ""
     for name in names or [each["metadata"]["name"] for each in (await client.list(resource, where)).items]:
-        await client.delete(resource, name, where, propagation=Propagation.BACKGROUND)
-        yield name
+        try:
+            await client.delete(resource, name, where, propagation=Propagation.BACKGROUND)
+            yield name
+        except NotFound as error:
+            if names:
+                missing.append(one_line(str(error)))
 
 
 def named_so(what: str, names: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:

@@ -252,6 +252,11 @@ def test_what_is_not_there_does_not_hide_what_is(shell: Shell) -> None:
     done = shell.run("get", "cq", "nosuch", "team-a", "-o", "name")
     assert (done.exit_code, done.stdout) == (1, "clusterqueue.kueue.x-k8s.io/team-a\n")
     assert done.stderr == 'Error: clusterqueues.kueue.x-k8s.io "nosuch" not found\n'
+    maps = "{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: team-a}}"
+    assert shell.run("apply", "-f", "-", stdin=maps).exit_code == 0
+    done = shell.run("delete", "configmap", "nosuch", "kept", *IN)
+    assert (done.exit_code, done.stdout) == (1, "configmap/kept deleted\n")
+    assert done.stderr == 'Error: configmaps "nosuch" not found\n'
     nobody = shell.run("get", "cq", "nosuch", "-o", "json")
     assert (nobody.exit_code, nobody.stdout) == (1, "")
 
