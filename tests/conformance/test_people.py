@@ -127,7 +127,9 @@ def test_a_job_without_a_queue_is_explained(gpuaas: Gpuaas) -> None:
 
 def test_a_kind_the_cluster_does_not_know_is_named(gpuaas: Gpuaas) -> None:
     strange = json.dumps({"apiVersion": "nowhere.dev/v1", "kind": "Thing", "metadata": {"name": "x"}})
-    assert gpuaas.refused("apply", "-f", "-", stdin=strange) == "Error: the cluster knows no Thing in nowhere.dev/v1"
+    assert gpuaas.refused("apply", "-f", "-", stdin=strange) == (
+        "Error: thing/x: the cluster knows no Thing in nowhere.dev/v1"
+    )
 
 
 def test_a_notebook_runs_and_is_cancelled(gpuaas: Gpuaas) -> None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gpuaas.admission.life import conditions_of, is_kept_out, is_true
 from gpuaas.admission.picture import Picture, engine_of, owner_of, pods_of, state_of
 from gpuaas.admission.unseen import in_words
 from gpuaas.admission.why_evidence import (
+    fewer_would_do,
     flavor_lines,
     flavors_without_nodes,
     given_flavors,
     larger_than_nodes,
     mismatched,
     no_node_has,
+    outgrown,
     quota_lines,
     sentence,
     uncovered,
@@ -34,6 +37,7 @@ from gpuaas.admission.why_ways import (
     answering,
     higher_priority,
     less_close,
+    minimum_along,
     nearest,
     new_local_queue,
     other_queue,
@@ -309,7 +313,8 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
             )
     large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
     before = _before(picture, conditions)
-    evidence = (*quota_lines(found), *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
+    quota = (*quota_lines(found), *fewer_would_do(picture, workload))
+    evidence = (*quota, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
     smaller = (f"less {resource} in each pod, and more pods" for resource in large)
     ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
     if found.token is Token.BACKING_OFF and is_kept_out(conditions):
@@ -323,6 +328,8 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
             f"what helps that one: gpuaas why {name} -n {place}",
             f"BestEffortFIFO as spec.queueingStrategy of ClusterQueue {queue}",
         )
+    if outgrown(found):
+        reason = Token.EXCEEDS_MAX_QUOTA.value
     if mismatched(found):
         reason = Token.NO_MATCHING_FLAVOR.value
     return Answer(subject, "Pending", reason, words, tuple(dict.fromkeys(evidence)), ways, queue, found.position)
@@ -338,7 +345,8 @@ def _ways(picture: Picture, workload: View, found: Explanation) -> tuple[str, ..
         covered = [each for group in groups for each in group.get("coveredResources") or ()]
         return (f"ask only for what the queue has: {', '.join(covered)}",) if covered else ()
     looser = less_close(workload) if found.token is Token.TOPOLOGY else ()
-    ways = (*ways_out(found, lambda number: higher_priority(picture, workload, number)), *looser)
+    prioritized, along = partial(higher_priority, picture, workload), partial(minimum_along, workload)
+    ways = (*ways_out(found, prioritized, along), *looser)
     unmatched = [f"ResourceFlavor {name}" for name in flavors_without_nodes(picture, workload)]
     if not ways and unmatched:
         return (f"give {', '.join(unmatched)} labels that nodes have, or add nodes with its labels",)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from gpuaas.admission.activity import flavor_names
@@ -19,12 +20,13 @@ from gpuaas.engine.reasons import Token
 
 View = Mapping[str, Any]
 _MOST_LINES = 8
+_NEVER = (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR)
 _UNCOVERED = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 
 
 def sentence(found: Explanation) -> str:
     """The one reason, short; upstream's whole message is in the workload's condition."""
-    if found.token in (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR):
+    if found.token in _NEVER or outgrown(found):
         return _never(found)
     if found.token is Token.WAITING_FOR_QUOTA and (best := lacking(found)) is not None:
         return _waiting(found, best)
@@ -38,11 +40,18 @@ def sentence(found: Explanation) -> str:
 
 def mismatched(found: Explanation) -> list[str]:
     """Flavors with quota enough that its pods cannot use, where those they could use have none at all."""
-    if found.token not in (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR):
+    if found.token not in _NEVER:
         return []
-    usable = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
-    enough = {each.flavor for each in found.numbers if _unsuitable(each) and each.capacity >= each.requested > 0}
+    usable = [each for each in found.numbers if not _unsuitable(each) and each.total > each.capacity]
+    enough = {each.flavor for each in found.numbers if _unsuitable(each) and each.capacity >= each.total > 0}
     return sorted(enough) if all(each.capacity == 0 for each in usable) else []
+
+
+def outgrown(found: Explanation) -> bool:
+    """It grew beyond what there ever is; whether that fits is otherwise asked only of what comes on top, as upstream does."""
+    usable = [each for each in found.numbers if not _unsuitable(each)]
+    larger = {each.resource for each in usable if each.held and each.total > each.capacity}
+    return any(all(each.total > each.capacity for each in usable if each.resource == one) for one in larger)
 
 
 def uncovered(found: Explanation) -> str:
@@ -61,37 +70,46 @@ def _never(found: Explanation) -> str:
     most = _most(found)
     if most is None:
         return (found.message or f"no flavor of ClusterQueue {queue} suits it").rstrip(".")
-    asked, limit = text(most.resource, most.requested), text(most.resource, most.capacity)
-    return f"it asks for {asked} {most.resource}; ClusterQueue {queue} can never give more than {limit} of one flavor"
+    asked, limit = text(most.resource, most.total), text(most.resource, most.capacity)
+    has = f" (it has {text(most.resource, most.held)})" if most.held else ""
+    never = f"ClusterQueue {queue} can never give more than {limit} of one flavor"
+    return f"it asks for {asked} {most.resource}{has}; {never}"
 
 
 def _most(found: Explanation) -> Numbers | None:
     """Of the flavors that can never give what is asked, the one that could give most."""
-    if found.token is not Token.EXCEEDS_MAX_QUOTA and found.token is not Token.NO_MATCHING_FLAVOR:
+    if found.token not in _NEVER and not outgrown(found):
         return None
-    impossible = [each for each in found.numbers if not _unsuitable(each) and each.requested > each.capacity]
+    impossible = [each for each in found.numbers if not _unsuitable(each) and each.total > each.capacity]
     return max(impossible, key=lambda each: each.capacity, default=None)
 
 
 def _waiting(found: Explanation, best: Numbers) -> str:
     asked, free = text(best.resource, best.requested), text(best.resource, best.free)
     left = free if best.free else "none"
-    return (
-        f"it asks for {asked} {best.resource}, and {left} of ClusterQueue {found.cluster_queue}'s {best.flavor} is free"
-    )
+    more = f" more than the {text(best.resource, best.held)} it has" if best.held else ""
+    there = f"{left} of ClusterQueue {found.cluster_queue}'s {best.flavor} is free"
+    return f"it asks for {asked} {best.resource}{more}, and {there}"
 
 
 def lacking(found: Explanation) -> Numbers | None:
     """What is short: of flavors that could ever hold it the one that lacks least, GPUs before cpu and memory."""
     short = [each for each in _together(found) if each.missing > 0]
-    possible = [each for each in short if each.capacity >= each.requested] or short
+    possible = [each for each in short if each.capacity >= each.total] or short
     return min(possible, key=lambda each: (each.resource in ("cpu", "memory"), each.missing), default=None)
 
 
-def ways_out(found: Explanation, prioritized: Callable[[int], str] = lambda _: "") -> Iterator[str]:
-    """The engine's remedies; more quota only where the queue has some already. `prioritized` says how to get a priority."""
+def ways_out(
+    found: Explanation,
+    prioritized: Callable[[int], str] = lambda _: "",
+    along: Callable[[str, Fraction], str] = lambda _pod_set, _part: "",
+) -> Iterator[str]:
+    """The engine's remedies; more quota only where the queue has some already.
+
+    `prioritized` says how to get a priority, `along` what else changes when a pod set has only a part of its pods."""
     if (most := _most(found)) is not None and most.capacity:
-        yield f"ask for at most {text(most.resource, most.capacity)} {most.resource}"
+        smaller = f"ask for at most {text(most.resource, most.capacity)} {most.resource}"
+        yield smaller + along(most.pod_set, Fraction(most.capacity, most.total))
     never = {each.flavor for each in found.numbers if each.requested > 0 and each.capacity == 0}
     best = lacking(found)
     for remedy in found.remedies:
@@ -99,6 +117,9 @@ def ways_out(found: Explanation, prioritized: Callable[[int], str] = lambda _: "
             yield f"{text(best.resource, best.missing)} more {best.resource} in {best.flavor}"
         elif remedy.kind == "Priority" and (how := prioritized(remedy.number or 0)):
             yield f"{remedy.words}: {how}"
+        elif remedy.kind == "FewerPods":
+            ((pod_set, _, count),) = remedy.amounts
+            yield remedy.words + along(pod_set, Fraction(remedy.number or 0, count))
         elif remedy.kind != "Nothing":
             yield remedy.words
 
@@ -127,8 +148,9 @@ def _together(found: Explanation) -> list[Numbers]:
         if _unsuitable(each):
             continue
         key = (each.flavor, each.resource)
-        requested = each.requested + (merged[key].requested if key in merged else 0)
-        merged[key] = replace(each, requested=requested, missing=max(0, requested - each.free))
+        before = merged.get(key, replace(each, requested=0, held=0))
+        requested, held = each.requested + before.requested, each.held + before.held
+        merged[key] = replace(each, requested=requested, held=held, missing=max(0, requested - each.free))
     return list(merged.values())
 
 
@@ -158,6 +180,14 @@ def _largest(resource: str, holder: Holder) -> str:
     rest = holder.used - sum(amount for _, amount in shown)
     named = [f"{key} {text(resource, amount)}" for key, amount in shown]
     return ", ".join([*named, *([f"others {text(resource, rest)}"] if named and rest > 0 else [])])
+
+
+def fewer_would_do(picture: Picture, workload: View) -> Iterator[str]:
+    """Pod sets that may also start smaller than they are asked for."""
+    reduces = picture.configuration is None or picture.configuration.counts.reduces
+    for each in workload["spec"].get("podSets") or ():
+        if reduces and each.get("minCount") is not None:
+            yield f"pod set {each['name']} may start with fewer: {each['minCount']} of {each['count']} pods at least"
 
 
 def flavor_lines(picture: Picture, workload: View) -> Iterator[str]:

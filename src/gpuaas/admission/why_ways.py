@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any
 
 from gpuaas.admission.activity import check_names, flavor_names
@@ -21,6 +22,7 @@ from gpuaas.devices.constraints import untolerated
 View = Mapping[str, Any]
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+MINIMUM_ANNOTATION = "kueue.x-k8s.io/job-min-parallelism"
 _OWN_NAME = "kubernetes.io/metadata.name"  # the server writes it, whatever anybody says
 _NOT_LABELLED = ("Pod", "Workload")  # their queue is not changed by a label
 _HELD_BY_SUSPEND = ("Job", "JobSet", "RayCluster", "RayJob")
@@ -189,6 +191,17 @@ def answering(picture: Picture, workload: View, check: str) -> str:
         return f"a cluster autoscaler has to answer: kubectl get provreq -n {workload['metadata']['namespace']}"
     who = f"{controller} has to agree: " if controller else ""
     return f"{who}kubectl describe admissioncheck {check}"
+
+
+def minimum_along(workload: View, pod_set: str, part: Fraction) -> str:
+    """What changes with the number of its pods, where so few would be less than it says it needs."""
+    for each in workload["spec"].get("podSets") or ():
+        least, pods = each.get("minCount"), int(each.get("count", 1) * part)
+        if each["name"] == pod_set and least is not None and pods < least:
+            is_job = owner_of(workload)[0] == "Job"
+            field = MINIMUM_ANNOTATION if is_job else f"the minCount of pod set {pod_set}"
+            return f", and lower {field}, which is {least}"
+    return ""
 
 
 def less_close(workload: View) -> Iterator[str]:

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.show import Columns
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
     from gpuaas.client.protocol import Object
 
-_COLUMNS = ("AT", "VICTIM", "PREEMPTOR", "RULE", "RAN", "GPU-MINUTES LOST")
+_COLUMNS = Columns(
+    ("at", "victim", "preemptor", "rule", "ran", "lost"),
+    ("victimUid", "preemptorUid", "message"),
+    spare=("ran", "rule"),
+    headings={"lost": "GPU-MINUTES LOST", "victimUid": "VICTIM UID", "preemptorUid": "PREEMPTOR UID"},
+)
 # Between the event of a preemption and the condition that says the same.
 _SAME_SECONDS = 5.0
 # How upstream words each rule in an event, which does not name it.
@@ -28,16 +34,18 @@ _RULES = {
 
 
 @click.command()
-@on_a_cluster("json")
+@on_a_cluster("wide")
 def audit(target: Target) -> None:
     """Who made room for whom, by which rule, and what was lost."""
     rows = about(target.namespace, target.work(lambda client, _namespace: audit_rows(client, _aside)))
-    if target.output == "json":
-        print_json(rows)
-    elif rows:
-        print_table(_COLUMNS, [_cells(row) for row in rows])
-    else:
-        click.echo("nobody was preempted" + (f" by or in namespace {target.namespace}" if target.namespace else ""))
+
+    def in_words() -> None:
+        if rows:
+            _COLUMNS.table([*map(_shown, rows)], wide=target.output == "wide").print()
+        else:
+            click.echo("nobody was preempted" + (f" by or in namespace {target.namespace}" if target.namespace else ""))
+
+    target.show(rows, in_words)
 
 
 def about(namespace: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -50,10 +58,9 @@ def _aside(words: str) -> None:
     click.echo(words, err=True)
 
 
-def _cells(row: dict[str, Any]) -> tuple[Any, ...]:
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
     ran, lost = row["ranSeconds"], row["gpuMinutesLost"]
-    shown = "" if ran is None else f"{ran}s", "" if lost is None else f"{lost:.1f}"
-    return row["at"], row["victim"], row["preemptor"], row["rule"], *shown
+    return {**row, "ran": "" if ran is None else f"{ran}s", "lost": "" if lost is None else f"{lost:.1f}"}
 
 
 async def audit_rows(client: "HttpClient", tell: Callable[[str], None] | None = None) -> list[dict[str, Any]]:
@@ -81,6 +88,8 @@ def _entry(spec: "Object") -> dict[str, Any]:
         "ranSeconds": spec.get("ranSeconds", 0),
         "gpuMinutesLost": spec.get("gpuSecondsLost", 0) / 60,
         "message": spec.get("message", ""),
+        "victimUid": spec["victim"].get("uid", ""),
+        "preemptorUid": spec["preemptor"].get("uid", ""),
     }
 
 
@@ -102,13 +111,12 @@ def remembered(workloads: list["Object"], events: list["Object"]) -> list[dict[s
     names = _names_in(events) | {each["metadata"]["uid"]: _full(each) for each in workloads}
     present = {each["metadata"]["uid"]: each for each in workloads}
     rows = [*_from_events(events, present, names)]
-    known = [(row["uid"], _seconds(row["at"])) for row in rows]
+    known = [(row["victimUid"], _seconds(row["at"])) for row in rows]
     for row in _from_conditions(workloads, names):
         at = _seconds(row["at"])
-        if not any(uid == row["uid"] and abs(seen - at) <= _SAME_SECONDS for uid, seen in known):
+        if not any(uid == row["victimUid"] and abs(seen - at) <= _SAME_SECONDS for uid, seen in known):
             rows.append(row)
-    ordered = sorted(rows, key=lambda row: _seconds(row["at"]))
-    return [{name: value for name, value in row.items() if name != "uid"} for row in ordered]
+    return sorted(rows, key=lambda row: _seconds(row["at"]))
 
 
 def _names_in(events: list["Object"]) -> dict[str, str]:
@@ -180,7 +188,8 @@ def _row(
         "ranSeconds": ran,
         "gpuMinutesLost": lost,
         "message": message,
-        "uid": uid,
+        "victimUid": uid,
+        "preemptorUid": by,
     }
 
 

@@ -1,15 +1,11 @@
-"""What the people's commands share: how they reach a cluster, and how they print.
+"""What the people's commands share: how they reach a cluster.
 
 The cluster is the one `--kubeconfig`, `$KUBECONFIG` or the embedded home names, in this order; nothing here knows which
-kind it is. Tables are plain text that fits a terminal; colour only where a terminal is.
+kind it is.
 """
 
-import json
 import os
-import re
-import shutil
-import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -17,17 +13,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
+
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
 
 T = TypeVar("T")
 Command = Callable[..., Any]
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _MORE = {
     401: "; its token is not known here (any more)",
     404: "; is Kueue installed there, and is the address in the kubeconfig a cluster's?",
 }
-_NARROWEST = 4  # a column never gets narrower
 
 
 class WrongOption(click.ClickException):
@@ -44,6 +40,9 @@ class Target:
     context: str
     namespace: str
     output: str
+
+    def show(self, value: Any, in_words: Callable[[], None]) -> None:
+        show(self.output, value, in_words)
 
     def work(self, job: "Callable[[HttpClient, str], Awaitable[T]]") -> T:
         """Runs `job(client, namespace)`; what goes wrong becomes one line for a person."""
@@ -119,8 +118,8 @@ def _paths(named: Path | None) -> list[Path] | None:
     return [embedded] if embedded.exists() else None
 
 
-def on_a_cluster(*outputs: str) -> Callable[[Command], Command]:
-    """Adds --kubeconfig, --context, -n and -o; the command gets a `Target` first."""
+def on_a_cluster(*forms: str, objects: bool = True) -> Callable[[Command], Command]:
+    """Adds --kubeconfig, --context, -n and -o; the command gets a `Target` first. What can be an object goes as one."""
 
     def decorate(command: Command) -> Command:
         @click.option(
@@ -130,7 +129,7 @@ def on_a_cluster(*outputs: str) -> Callable[[Command], Command]:
         )
         @click.option("--context", default="", help="Which of its contexts.  [default: the current one]")
         @click.option("-n", "--namespace", default="", help="The namespace.  [default: the context's]")
-        @click.option("-o", "--output", type=click.Choice(["text", *outputs]), default="text", help="How to print.")
+        @how_to_print(*ALL_OF_IT * objects, *forms)
         @wraps(command)
         def run(kubeconfig: Path | None, context: str, namespace: str, output: str, **rest: Any) -> Any:
             _check_namespace(namespace)
@@ -151,36 +150,3 @@ def _check_namespace(name: str) -> None:
 
 def one_line(message: str) -> str:
     return " ".join(message.split())
-
-
-def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    for line in table_lines(headers, rows, shutil.get_terminal_size((200, 24)).columns if sys.stdout.isatty() else 0):
-        click.echo(line)
-
-
-def table_lines(headers: Sequence[str], rows: Sequence[Sequence[Any]], room: int) -> list[str]:
-    """Columns as wide as needed; where there is less room, the widest give way. Room 0: as much as it takes."""
-    texts = [tuple(headers), *(tuple("" if cell is None else _plain(str(cell)) for cell in row) for row in rows)]
-    widths = [max(len(row[index]) for row in texts) for index in range(len(headers))]
-    gap = "   " if not room or sum(widths) + 3 * (len(widths) - 1) <= room else "  "
-    while room and sum(widths) + len(gap) * (len(widths) - 1) > room and max(widths) > _NARROWEST:
-        widths[widths.index(max(widths))] -= 1
-    return [gap.join(_cut(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts]
-
-
-def _plain(cell: str) -> str:
-    """One line that does nothing to the terminal, as kubectl shows what anybody may have written."""
-    first, *more = re.split(r"[\f\n\r\v]", cell, maxsplit=1)
-    return _CONTROL.sub(lambda found: f"^{chr(ord(found[0]) ^ 64)}", first) + "..." * bool(more)
-
-
-def _cut(cell: str, width: int) -> str:
-    """Names differ at their ends: the middle gives way."""
-    if len(cell) <= width:
-        return cell.ljust(width)
-    tail = (width - 1) // 2
-    return f"{cell[: width - 1 - tail]}…{cell[len(cell) - tail :]}"

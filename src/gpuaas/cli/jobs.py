@@ -1,105 +1,34 @@
-"""`ps`, `why`, `cancel`, `logs`: what a person does with jobs that are in the system."""
+"""`why`, `cancel`, `logs`: what a person does with jobs that are in the system."""
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+from gpuaas.cli.context import Target, on_a_cluster
 
 if TYPE_CHECKING:
     from gpuaas.admission.why import Answer
     from gpuaas.client.http import HttpClient
-    from gpuaas.client.protocol import Object
 
 
 _AGAIN = 0.5  # seconds between looks whether a job that is followed has begun
 
 
 @click.command()
-@click.option("-A", "--all-namespaces", is_flag=True, help="Those of every namespace.")
-@click.option("--finished", is_flag=True, help="Those that have finished, too.")
-@on_a_cluster("json", "wide")
-def ps(target: Target, all_namespaces: bool, finished: bool) -> None:
-    """The jobs in the queues: state, place in the queue, GPUs, age."""
-    rows, elsewhere = target.work(lambda client, namespace: listed(client, namespace, everywhere=all_namespaces))
-    rows = [row for row in rows if finished or row["state"] not in ("Succeeded", "Failed")]
-    if target.output == "json":
-        print_json(rows)
-        return
-    if not rows:
-        click.echo("no jobs" if finished else "no jobs wait or run (finished ones: gpuaas ps --finished)")
-        if elsewhere:
-            click.echo(f"other namespaces have {elsewhere} (gpuaas ps -A)", err=True)
-        return
-    print_table(*ps_table(rows, namespaces=all_namespaces, wide=target.output == "wide"))
-
-
-def ps_table(
-    rows: list[dict[str, Any]], *, namespaces: bool, wide: bool = False
-) -> tuple[list[str], list[list[object]]]:
-    columns = ["namespace"] * namespaces + ["job", "queue", "state", "position", "gpus", "age"] + ["workload"] * wide
-    headers = [{"position": "POS"}.get(name, name.upper()) for name in columns]
-    return headers, [["" if row[name] is None else row[name] for name in columns] for row in rows]
-
-
-async def listed(client: "HttpClient", namespace: str, *, everywhere: bool) -> tuple[list[dict[str, Any]], int]:
-    """What `ps` shows, and how many unfinished jobs other namespaces have."""
-    from gpuaas.admission.picture import engine_of, state_of
-    from gpuaas.api.durations import age
-    from gpuaas.base.clock import SystemClock
-    from gpuaas.cli.look import picture, shown
-
-    found = await picture(client, namespace)
-    engine = engine_of(found)
-    order = {
-        item.key: place
-        for queue in engine.forest.queues.values()
-        for place, item in enumerate(queue.pending.ordered(), 1)
-    }
-    now = SystemClock().now()
-    rows: list[dict[str, Any]] = []
-    elsewhere = 0
-    for workload in sorted(found.workloads, key=lambda each: _age(each, order)):
-        meta = workload["metadata"]
-        if not everywhere and meta["namespace"] != namespace:
-            elsewhere += state_of(workload) not in ("Succeeded", "Failed")
-            continue
-        row = shown(workload, order.get(f"{meta['namespace']}/{meta['name']}"))
-        rows.append(
-            {
-                "namespace": row.namespace,
-                "job": row.full,
-                "queue": row.queue,
-                "state": row.state,
-                "position": row.position,
-                "gpus": row.gpus,
-                "age": age(row.created, now),
-                "workload": row.workload,
-            }
-        )
-    return rows, elsewhere
-
-
-def _age(workload: "Object", order: dict[str, int]) -> tuple[str, int, str]:
-    """The oldest first; of those made in the same second, those that wait last, in their order."""
-    meta = workload["metadata"]
-    return meta["creationTimestamp"], order.get(f"{meta['namespace']}/{meta['name']}", 0), meta["name"]
-
-
-@click.command()
 @click.argument("job")
-@on_a_cluster("json")
+@on_a_cluster()
 def why(target: Target, job: str) -> None:
     """Why JOB waits: one reason, the evidence, and ways out.
 
     JOB is a name, or kind/name: train, job/train, raycluster/dev, workload/job-train-1a2b3.
     """
     answer = target.work(lambda client, namespace: explained(client, namespace, job))
-    if target.output == "json":
-        print_json(answer.as_object())
-        return
+    target.show(answer.as_object(), lambda: _tell(answer))
+
+
+def _tell(answer: "Answer") -> None:
     click.echo(f"{answer.subject}: {answer.state} ({answer.reason})")
     click.echo(f"  {answer.sentence}")
     for line in answer.evidence:
@@ -135,7 +64,7 @@ async def explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
 
 @click.command()
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
-@on_a_cluster("json")
+@on_a_cluster()
 def cancel(target: Target, jobs: tuple[str, ...]) -> None:
     """Delete each JOB and everything it made.
 
@@ -147,11 +76,8 @@ def cancel(target: Target, jobs: tuple[str, ...]) -> None:
         return [await _delete(client, namespace, *each) for each in dict.fromkeys(found)]
 
     cancelled = target.work(act)
-    if target.output == "json":
-        print_json({"cancelled": cancelled[0] if len(cancelled) == 1 else cancelled})
-    else:
-        for each in cancelled:
-            click.echo(f"{each} is cancelled")
+    words = "\n".join(f"{each} is cancelled" for each in cancelled)
+    target.show({"cancelled": cancelled[0] if len(cancelled) == 1 else cancelled}, lambda: click.echo(words))
 
 
 async def _deletable(client: "HttpClient", namespace: str, job: str) -> tuple[str, str, str]:
@@ -185,7 +111,7 @@ async def _delete(client: "HttpClient", namespace: str, kind: str, name: str, ve
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
 @click.option("--tail", type=click.IntRange(min=0), default=None, help="Only so many of the last lines.")
-@on_a_cluster()
+@on_a_cluster(objects=False)
 def logs(target: Target, job: str, follow: bool, tail: int | None) -> None:
     """What JOB's pods wrote.
 

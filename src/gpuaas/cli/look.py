@@ -1,13 +1,12 @@
 """Gathering what the commands show: the picture of the queues, and jobs with their workloads."""
 
 import asyncio
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
 
-from gpuaas.admission.picture import Picture, claims_devices, owner_of, state_of
+from gpuaas.admission.picture import Picture, claims_devices, owner_of
 from gpuaas.base.errors import ApiError
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -145,41 +144,6 @@ async def everything(
             if error.code != 403:
                 raise
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """A workload as `ps` shows it."""
-
-    namespace: str
-    name: str  # of what the user made
-    kind: str
-    queue: str
-    state: str
-    position: int | None
-    workload: str
-    created: str
-    gpus: str
-
-    @property
-    def full(self) -> str:
-        return f"{self.kind.lower()}/{self.name}"
-
-
-def shown(workload: Object, position: int | None) -> Shown:
-    meta, spec = workload["metadata"], workload.get("spec") or {}
-    kind, name = owner_of(workload)
-    return Shown(
-        meta.get("namespace", ""),
-        name,
-        kind,
-        spec.get("queueName", ""),
-        state_of(workload),
-        position,
-        meta["name"],
-        meta["creationTimestamp"],
-        str(gpus_of(spec)),
-    )
 
 
 def gpus_of(spec: Object) -> int:

@@ -1,15 +1,15 @@
-"""`apply -f`, `get`, `delete`: for people without kubectl. Names and short names come from discovery."""
+"""`apply -f` and `delete`: for people without kubectl. Names and short names come from discovery."""
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, one_line, print_json, print_table
+from gpuaas.cli.context import Target, on_a_cluster, one_line
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -26,48 +26,65 @@ if TYPE_CHECKING:
     help="A file, a folder, or - for standard input; repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Ask the server, change nothing.")
-@on_a_cluster("json")
+@on_a_cluster()
 def apply(target: Target, files: tuple[str, ...], dry_run: bool) -> None:
     """Make the cluster be as the manifests say; what another server noted in them is left out."""
     objects = in_order(wished(obj) for name in files for obj in read_manifests(name))
     if not objects:
         raise click.ClickException("there is no object in what was given")
 
-    async def act(client: "HttpClient", namespace: str) -> "list[Object]":
-        made = []
-        for number, obj in enumerate(objects, 1):
-            name, kind = _name_of(obj), obj["kind"].lower()
-            applied = await _applied(client, namespace, objects, number, dry_run=dry_run)
-            made += [applied] if applied is not None else []
-            if target.output == "text":
-                asked = " (dry run)" if applied is not None else " when its namespace is there (dry run)"
-                click.echo(f"{kind}/{name} applied{asked * dry_run}")
-        return made
-
-    made = target.work(act)
-    if target.output == "json":
-        print_json({"apiVersion": "v1", "kind": "List", "items": made})
+    made, refused = target.work(lambda client, namespace: _apply(client, namespace, objects, target, dry_run=dry_run))
+    target.show({"apiVersion": "v1", "kind": "List", "items": made}, lambda: None)
+    if refused:
+        if len(objects) > 1:
+            click.echo(
+                f"Error: {refused} of {len(objects)} refused, {len(objects) - refused} applied{' (dry run)' * dry_run}",
+                err=True,
+            )
+        raise SystemExit(1)
 
 
-def _name_of(obj: "Object") -> str:
+async def _apply(
+    client: "HttpClient", namespace: str, objects: "list[Object]", target: Target, *, dry_run: bool
+) -> "tuple[list[Object], int]":
+    """What became of the objects, and how many were refused: one that is does not keep the others from being applied."""
+    made, refused = [], 0
+    for obj in objects:
+        try:
+            applied = await _applied(client, namespace, obj, objects, dry_run=dry_run)
+        except click.ClickException as error:
+            error.show()
+            refused += 1
+            continue
+        made += [applied] if applied is not None else []
+        if target.output == "text":
+            asked = " (dry run)" if applied is not None else " when its namespace is there (dry run)"
+            click.echo(f"{_short_name(obj)} applied{asked * dry_run}")
+    return made, refused
+
+
+def _short_name(obj: "Object") -> str:
     name = obj["metadata"].get("name")
     if not name:
         has = "only a generateName" if obj["metadata"].get("generateName") else "no name"
         raise click.ClickException(
             f"{obj['kind']} has {has}: apply needs metadata.name (kubectl create makes one from generateName)"
         )
-    return str(name)
+    return f"{obj['kind'].lower()}/{name}"
 
 
 async def _applied(
-    client: "HttpClient", namespace: str, objects: "list[Object]", number: int, *, dry_run: bool
+    client: "HttpClient", namespace: str, obj: "Object", objects: "list[Object]", *, dry_run: bool
 ) -> "Object | None":
-    """What became of the object of that number; None where a dry run cannot tell: its namespace is yet to be made."""
+    """What became of the object; None where a dry run cannot tell: its namespace is yet to be made."""
     from gpuaas.base.errors import ApiError
     from gpuaas.client.protocol import PatchKind
 
-    obj = objects[number - 1]
-    name, resource = _name_of(obj), await resource_of(client, obj)
+    shown, name = _short_name(obj), obj["metadata"].get("name")
+    try:
+        resource = await resource_of(client, obj)
+    except click.ClickException as error:
+        raise click.ClickException(f"{shown}: {error.message}") from None
     where = obj["metadata"].get("namespace") or namespace if resource.namespaced else ""
     options: dict[str, Any] = {"kind": PatchKind.APPLY, "field_manager": "gpuaas", "force": True, "dry_run": dry_run}
     try:
@@ -78,9 +95,7 @@ async def _applied(
         to_be_made = {each["metadata"].get("name") for each in objects if each["kind"] == "Namespace"}
         if dry_run and error.code == 404 and where in to_be_made:
             return None
-        left = len(objects) - number
-        rest = f" ({left} more not tried)" if left else ""
-        raise click.ClickException(f"{resource.kind.lower()}/{name}: {one_line(str(error))}{rest}") from None
+        raise click.ClickException(f"{shown}: {one_line(str(error))}") from None
 
 
 _ABOUT_THE_OBJECT = (400, 403, 404, 409, 422)
@@ -102,97 +117,71 @@ _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "ma
 
 @click.command()
 @click.argument("what")
-@click.argument("name", default="")
-@click.option("-A", "--all-namespaces", is_flag=True, help="Those of every namespace.")
-@click.option("-l", "--selector", default="", help="Only those with these labels: team=ai,tier!=dev.")
-@on_a_cluster("json", "yaml", "wide", "name")
-def get(target: Target, what: str, name: str, all_namespaces: bool, selector: str) -> None:
-    """Show objects: gpuaas get workloads, gpuaas get cq research -o yaml, gpuaas get job/train.
-
-    WHAT is a kind by any of its names (workloads, workload, kwl), or kind/name. Without a NAME all of them are shown.
-    """
-    what, names = named_so(what, (name,) if name else ())
-    name = names[0] if names else ""
-
-    async def ask(client: "HttpClient", namespace: str) -> Any:
-        resource = await find_resource(client, what)
-        where = "" if all_namespaces or not resource.namespaced else namespace
-        if target.output in ("json", "yaml", "name"):
-            if name:
-                return unmanaged(await client.get(resource, name, where))
-            listing = await client.list(resource, where, labels=selector)
-            return {"apiVersion": "v1", "kind": "List", "items": [*map(unmanaged, listing.items)]}
-        return await _table(client, resource, where, name, selector)
-
-    found = target.work(ask)
-    if target.output == "json":
-        print_json(found)
-    elif target.output == "yaml":
-        from gpuaas.machinery.yamltext import dump_yaml
-
-        click.echo(dump_yaml(found), nl=False)
-    elif target.output == "name":
-        for each in found.get("items", [found]):
-            click.echo(_full_name(each))
-    else:
-        _print(found, wide=target.output == "wide", namespaces=all_namespaces)
-
-
-def unmanaged(obj: "Object") -> "Object":
-    """Without the record of who owns which field, as kubectl shows objects."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {**obj, "metadata": metadata}
-
-
-def _full_name(obj: "Object") -> str:
-    """As kubectl names things: job.batch/train, pod/train-0."""
-    group = obj["apiVersion"].rpartition("/")[0]
-    return f"{obj['kind'].lower()}{'.' * bool(group)}{group}/{obj['metadata']['name']}"
-
-
-@click.command()
-@click.argument("what")
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="All of that kind in the namespace.")
-@on_a_cluster("json")
+@on_a_cluster()
 def delete(target: Target, what: str, names: tuple[str, ...], everything: bool) -> None:
     """Delete objects: gpuaas delete job train, gpuaas delete job/train.
 
-    WHAT is a kind by any of its names (workloads, workload, kwl), or kind/name.
+    WHAT is a kind by any of its names (workloads, workload, kwl), several of them (cq,lq), or kind/name.
     """
-    what, names = named_so(what, names)
-    if not names and not everything:
+    asked = named_so(what, names)
+    named = [name for _, names in asked for name in names]
+    if not named and not everything:
         raise click.UsageError("name what to delete, or say --all")
-    if names and everything:
-        raise click.UsageError(f"--all, or {', '.join(names)}: not both")
+    if named and everything:
+        raise click.UsageError(f"--all, or {', '.join(named)}: not both")
+
+    missing: list[str] = []
 
     async def act(client: "HttpClient", namespace: str) -> list[str]:
-        from gpuaas.client.protocol import Propagation
-
-        resource = await find_resource(client, what)
-        where = namespace if resource.namespaced else ""
-        chosen = names or tuple(each["metadata"]["name"] for each in (await client.list(resource, where)).items)
-        for name in chosen:
-            await client.delete(resource, name, where, propagation=Propagation.BACKGROUND)
-            if target.output == "text":
-                click.echo(f"{resource.kind.lower()}/{name} deleted")
-        return [f"{resource.kind.lower()}/{name}" for name in chosen]
+        resources = [await find_resource(client, kind) for kind, _ in asked]  # all of them, before any is gone
+        gone: list[str] = []
+        for resource, (_, names) in zip(resources, asked, strict=True):
+            async for name in _deleted(client, resource, namespace, names, missing):
+                gone.append(f"{resource.kind.lower()}/{name}")
+                if target.output == "text":
+                    click.echo(f"{gone[-1]} deleted")
+        return gone
 
     deleted = target.work(act)
-    if target.output == "json":
-        print_json({"deleted": deleted})
-    elif not deleted:
-        click.echo("nothing found")
+    target.show({"deleted": deleted}, lambda: None if deleted or missing else click.echo("nothing found"))
+    for words in missing:
+        click.ClickException(words).show()
+    if missing:
+        raise SystemExit(1)
 
 
-def named_so(what: str, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Kind and names, also where they are written as `gpuaas ps` shows them: job/train job/next."""
-    kinds = [each.partition("/") for each in (what, *names) if "/" in each]
-    if not kinds:
-        return what, names
-    if len(kinds) <= len(names) or any(kind != kinds[0][0] or not kind or not name for kind, _, name in kinds):
-        raise click.UsageError(f"{' '.join((what, *names))}: a kind and names, or KIND/NAME for each, of one kind")
-    return kinds[0][0], tuple(name for _, _, name in kinds)
+async def _deleted(
+    client: "HttpClient", resource: "Resource", namespace: str, names: tuple[str, ...], missing: list[str]
+) -> AsyncIterator[str]:
+    """Each of the names once it is gone, all there are without any; `missing` gets what is said of those not there."""
+    from gpuaas.base.errors import NotFound
+    from gpuaas.client.protocol import Propagation
+
+    where = namespace if resource.namespaced else ""
+    for name in names or [each["metadata"]["name"] for each in (await client.list(resource, where)).items]:
+        try:
+            await client.delete(resource, name, where, propagation=Propagation.BACKGROUND)
+            yield name
+        except NotFound as error:
+            if names:
+                missing.append(one_line(str(error)))
+
+
+def named_so(what: str, names: tuple[str, ...]) -> list[tuple[str, tuple[str, ...]]]:
+    """Kinds and names: `job train next`, `cq,lq`, or as `gpuaas ps` shows them, `job/train notebook/desk`."""
+    words = (what, *names)
+    pairs = [each.partition("/") for each in words]
+    if all(kind and slash and name for kind, slash, name in pairs):
+        kinds = dict.fromkeys(kind for kind, _, _ in pairs)
+        return [(each, tuple(name for kind, _, name in pairs if kind == each)) for each in kinds]
+    if any(slash for _, slash, _ in pairs):
+        raise click.UsageError(f"{' '.join(words)}: a kind and names, or KIND/NAME for each")
+    several = [each for each in what.split(",") if each]
+    if len(several) > 1 and names:
+        raise click.UsageError(f"{' '.join(words)}: names of one kind, or KIND/NAME for each of several")
+    return [(each, names) for each in several or [what]]
 
 
 def read_manifests(name: str) -> "Iterator[Object]":
@@ -252,7 +241,7 @@ async def resource_of(client: "HttpClient", obj: "Object") -> "Resource":
     from gpuaas.base.errors import ApiError
 
     try:
-        served = (await _raw(client, path)).get("resources") or ()
+        served = (await answered(client, path)).get("resources") or ()
     except ApiError as error:
         if error.code != 404:
             raise
@@ -270,7 +259,7 @@ async def find_resource(client: "HttpClient", what: str) -> "Resource":
     wanted, _, group = what.lower().partition(".")
     known: set[str] = set()
     for found in ("/api", "/apis"):
-        document = await _raw(client, found, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+        document = await answered(client, found, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
         for item in document.get("items") or ():
             name = item["metadata"].get("name", "")
             if group and name != group:
@@ -289,29 +278,6 @@ async def find_resource(client: "HttpClient", what: str) -> "Resource":
     )
 
 
-async def _raw(client: "HttpClient", path: str, accept: str = "application/json") -> dict[str, Any]:
+async def answered(client: "HttpClient", path: str, accept: str = "application/json") -> dict[str, Any]:
     found: dict[str, Any] = json.loads(await client.raw("GET", path, accept=accept))
     return found
-
-
-async def _table(client: "HttpClient", resource: "Resource", where: str, name: str, selector: str) -> dict[str, Any]:
-    from urllib.parse import quote
-
-    path = resource.path(where, name)
-    if selector:
-        path += f"?labelSelector={quote(selector)}"
-    return await _raw(client, path, "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
-
-
-def _print(table: dict[str, Any], *, wide: bool, namespaces: bool) -> None:
-    rows = table.get("rows") or []
-    if not rows:
-        click.echo("nothing found")
-        return
-    shown = [index for index, each in enumerate(table["columnDefinitions"]) if wide or not each.get("priority")]
-    headers = [table["columnDefinitions"][index]["name"].upper() for index in shown]
-    cells = [[row["cells"][index] for index in shown] for row in rows]
-    if namespaces:
-        headers = ["NAMESPACE", *headers]
-        cells = [[row["object"]["metadata"].get("namespace", ""), *line] for row, line in zip(rows, cells, strict=True)]
-    print_table(headers, cells)

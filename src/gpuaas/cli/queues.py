@@ -1,32 +1,42 @@
 """`queues`, `gpus`, `stop`, `resume`: the state of quotas and nodes, and who may go on."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, print_json, print_table
+from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.show import Columns
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
     from gpuaas.client.protocol import Object
 
 
-QUEUE_COLUMNS = ("CLUSTERQUEUE", "COHORT", "FLAVOR", "RESOURCE", "NOMINAL", "USED", "BORROWED", "WAITING", "STATE")
-GPU_COLUMNS = ("PRODUCT", "RESOURCE", "NODES", "TOTAL", "USED", "FREE")
+QUEUE_COLUMNS = Columns(
+    ("clusterqueue", "cohort", "flavor", "resource", "nominal", "used", "borrowed", "waiting", "state"),
+    ("borrowingLimit", "lendingLimit", "admitted"),
+    spare=("cohort", "state", "borrowed", "waiting"),
+    headings={"borrowingLimit": "BORROWING LIMIT", "lendingLimit": "LENDING LIMIT"},
+)
+GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free"), spare=("resource", "nodes"))
+_NODE_COLUMNS = Columns(("node", "product", "resource", "total", "used", "free"), spare=("resource", "product"))
 
 
 @click.command()
-@on_a_cluster("json")
+@on_a_cluster("wide")
 def queues(target: Target) -> None:
     """Quota by queue, flavor and resource: nominal, used, borrowed, waiting."""
     rows = target.work(_of_namespace if target.namespace else queue_rows)
-    if target.output == "json":
-        print_json(rows)
-    elif rows:
-        print_table(QUEUE_COLUMNS, [[row[name.lower()] for name in QUEUE_COLUMNS] for row in rows])
-    else:
-        where = f" that namespace {target.namespace} has a queue for" if target.namespace else ""
-        click.echo(f"there is no ClusterQueue with quota{where}")
+
+    def in_words() -> None:
+        if rows:
+            QUEUE_COLUMNS.table(rows, wide=target.output == "wide").print()
+        else:
+            where = f" that namespace {target.namespace} has a queue for" if target.namespace else ""
+            click.echo(f"there is no ClusterQueue with quota{where}")
+
+    target.show(rows, in_words)
 
 
 async def _of_namespace(client: "HttpClient", namespace: str) -> list[dict[str, Any]]:
@@ -39,82 +49,110 @@ async def _of_namespace(client: "HttpClient", namespace: str) -> list[dict[str, 
 async def queue_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
     from gpuaas.client.kueue import CLUSTER_QUEUES
 
-    rows = []
-    for queue in (await client.list(CLUSTER_QUEUES)).items:
-        spec, status = queue.get("spec") or {}, queue.get("status") or {}
-        used = {
-            (flavor["name"], each["name"]): each
-            for flavor in status.get("flavorsReservation") or ()
-            for each in flavor.get("resources") or ()
-        }
-        active = next((each for each in status.get("conditions") or () if each["type"] == "Active"), None)
-        state = "Unknown" if active is None else "Active" if active["status"] == "True" else active["reason"]
-        for group in spec.get("resourceGroups") or ():
-            for flavor in group.get("flavors") or ():
-                for quota in flavor.get("resources") or ():
-                    found = used.get((flavor["name"], quota["name"]), {})
-                    rows.append(
-                        {
-                            "clusterqueue": queue["metadata"]["name"],
-                            "cohort": spec.get("cohortName", ""),
-                            "flavor": flavor["name"],
-                            "resource": quota["name"],
-                            "nominal": str(quota["nominalQuota"]),
-                            "used": found.get("total", "0"),
-                            "borrowed": found.get("borrowed", "0"),
-                            "waiting": status.get("pendingWorkloads", 0),
-                            "state": state,
-                        }
-                    )
-    return rows
+    return [row for queue in (await client.list(CLUSTER_QUEUES)).items for row in _rows_of(queue)]
+
+
+def _rows_of(queue: "Object") -> Iterator[dict[str, Any]]:
+    """One for each flavor and resource."""
+    spec, status = queue.get("spec") or {}, queue.get("status") or {}
+    used = {
+        (flavor["name"], each["name"]): each
+        for flavor in status.get("flavorsReservation") or ()
+        for each in flavor.get("resources") or ()
+    }
+    active = next((each for each in status.get("conditions") or () if each["type"] == "Active"), None)
+    state = "Unknown" if active is None else "Active" if active["status"] == "True" else active["reason"]
+    for group in spec.get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for quota in flavor.get("resources") or ():
+                found = used.get((flavor["name"], quota["name"]), {})
+                yield {
+                    "clusterqueue": queue["metadata"]["name"],
+                    "cohort": spec.get("cohortName", ""),
+                    "flavor": flavor["name"],
+                    "resource": quota["name"],
+                    "nominal": str(quota["nominalQuota"]),
+                    "used": found.get("total", "0"),
+                    "borrowed": found.get("borrowed", "0"),
+                    "waiting": status.get("pendingWorkloads", 0),
+                    "state": state,
+                    "borrowingLimit": _amount(quota.get("borrowingLimit")),
+                    "lendingLimit": _amount(quota.get("lendingLimit")),
+                    "admitted": status.get("admittedWorkloads", 0),
+                }
+
+
+def _amount(limit: Any) -> str | None:
+    return None if limit is None else str(limit)
 
 
 @click.command()
-@on_a_cluster("json")
+@on_a_cluster("wide")
 def gpus(target: Target) -> None:
     """The GPUs of the nodes: product, how many, how many in use."""
     rows = target.work(gpu_rows)
-    if target.output == "json":
-        print_json(rows)
-        return
-    if not rows:
-        click.echo("no node offers GPUs")
-        return
-    print_table(GPU_COLUMNS, [[row[name.lower()] for name in GPU_COLUMNS] for row in rows])
-    if rows[0]["used"] is None:
-        click.echo("how many are in use only shows to who may list all pods; gpuaas queues shows the quotas", err=True)
+
+    def in_words() -> None:
+        if not rows:
+            click.echo("no node offers GPUs")
+        elif target.output == "wide":
+            _NODE_COLUMNS.table([{**row, **node} for row in rows for node in row["perNode"]]).print()
+        else:
+            GPU_COLUMNS.table(rows).print()
+        if rows and rows[0]["used"] is None:
+            hint = "gpuaas queues shows the quotas"
+            click.echo(f"how many are in use only shows to who may list all pods; {hint}", err=True)
+
+    target.show(rows, in_words)
 
 
 async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
-    from gpuaas.admission.ledger import is_gpu
-    from gpuaas.base.quantity import parse_quantity
+    """By product, with those of each node; without what is in use for who may not see all pods."""
     from gpuaas.client.resources import NODES
 
-    nodes = (await client.list(NODES)).items
+    nodes, pods = (await client.list(NODES)).items, await _pods(client)
+    used = None if pods is None else _used(pods)
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for node in nodes:
+        product = (node["metadata"].get("labels") or {}).get("nvidia.com/gpu.product", "unknown")
+        for name, total in _gpus((node.get("status") or {}).get("allocatable")):
+            busy = None if used is None else used.get((node["metadata"]["name"], name), 0)
+            free = None if busy is None else total - busy
+            of_node = {"node": node["metadata"]["name"], "total": total, "used": busy, "free": free}
+            found.setdefault((product, name), []).append(of_node)
+    return [
+        {
+            "product": product,
+            "resource": name,
+            "nodes": len(parts),
+            **{key: None if parts[0][key] is None else sum(each[key] for each in parts) for key in _COUNTED},
+            "perNode": parts,
+        }
+        for (product, name), parts in sorted(found.items())
+    ]
+
+
+_COUNTED = ("total", "used", "free")
+
+
+def _used(pods: "list[Object]") -> dict[tuple[str, str], int]:
+    """By node and resource."""
     used: dict[tuple[str, str], int] = {}
-    pods = await _pods(client)
-    for pod in pods or ():
+    for pod in pods:
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             continue
         for container in (pod.get("spec") or {}).get("containers") or ():
-            for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
-                key = ((pod["spec"].get("nodeName") or ""), name)
-                if is_gpu(name):
-                    used[key] = used.get(key, 0) + parse_quantity(amount).value
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for node in nodes:
-        product = (node["metadata"].get("labels") or {}).get("nvidia.com/gpu.product", "unknown")
-        for name, amount in ((node.get("status") or {}).get("allocatable") or {}).items():
-            if is_gpu(name):
-                row = found.setdefault(
-                    (product, name), {"product": product, "resource": name, "nodes": 0, "total": 0, "used": 0}
-                )
-                row["nodes"] += 1
-                row["total"] += parse_quantity(amount).value
-                row["used"] += used.get((node["metadata"]["name"], name), 0)
-    if pods is None:
-        return [{**row, "used": None, "free": None} for _, row in sorted(found.items())]
-    return [{**row, "free": row["total"] - row["used"]} for _, row in sorted(found.items())]
+            for name, amount in _gpus((container.get("resources") or {}).get("requests")):
+                key = (pod["spec"].get("nodeName") or "", name)
+                used[key] = used.get(key, 0) + amount
+    return used
+
+
+def _gpus(amounts: "Object | None") -> Iterator[tuple[str, int]]:
+    from gpuaas.admission.ledger import is_gpu
+    from gpuaas.base.quantity import parse_quantity
+
+    return ((name, parse_quantity(amount).value) for name, amount in (amounts or {}).items() if is_gpu(name))
 
 
 async def _pods(client: "HttpClient") -> "list[Object] | None":
@@ -146,7 +184,7 @@ _KINDS = _Kinds(["clusterqueue", "localqueue", "workload"])
 @click.argument("kind", type=_KINDS)
 @click.argument("name")
 @click.option("--keep-already-running", is_flag=True, help="Only admit nothing new; what runs goes on.")
-@on_a_cluster("json")
+@on_a_cluster()
 def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> None:
     """Stop a queue (evicting what runs, unless kept) or a workload, named by itself or by its job."""
     policy = "Hold" if keep_already_running else "HoldAndDrain"
@@ -157,7 +195,7 @@ def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> No
 @click.command()
 @click.argument("kind", type=_KINDS)
 @click.argument("name")
-@on_a_cluster("json")
+@on_a_cluster()
 def resume(target: Target, kind: str, name: str) -> None:
     """Let a stopped queue or workload go on."""
     spec = {"active": True} if kind == "workload" else {"stopPolicy": "None"}
@@ -165,10 +203,7 @@ def resume(target: Target, kind: str, name: str) -> None:
 
 
 def _told(target: Target, kind: str, name: str, what: str) -> None:
-    if target.output == "json":
-        print_json({what: f"{kind}/{name}"})
-    else:
-        click.echo(f"{kind}/{name} is {what}")
+    target.show({what: f"{kind}/{name}"}, lambda: click.echo(f"{kind}/{name} is {what}"))
 
 
 async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec: "Object") -> str:

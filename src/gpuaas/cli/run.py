@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, WrongOption, on_a_cluster, print_json
-from gpuaas.cli.objects import unmanaged
+from gpuaas.cli.context import Target, WrongOption, on_a_cluster
+from gpuaas.cli.get import unmanaged
+from gpuaas.cli.show import show
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -39,26 +40,31 @@ _LARGEST_ARRAY = 100_000
     "--array", default="", help="Run it many times at once: 1-100; JOB_COMPLETION_INDEX says which, counted from 0."
 )
 @click.option("--seconds", type=click.IntRange(min=0), default=None, help="On simulated nodes: how long it runs.")
+@click.option("--dry-run", is_flag=True, help="Only show the manifest it would submit, as YAML unless -o json.")
 @click.option("--wait", is_flag=True, help="Return when it ends, with the command's exit code.")
 @click.option("-f", "--follow", is_flag=True, help="Return when it ends, and show what it writes until then.")
-@on_a_cluster("json", "yaml")
-def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wanted: Any) -> None:
+@on_a_cluster()
+def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
     _check_program(command[0])
     _check_amounts(wanted)
-    made = target.work(lambda client, namespace: _submit(client, namespace, command, wanted, here=target.is_here()))
-    made, meta = unmanaged(made), made["metadata"]
-    if target.output == "json":
-        print_json(made)
-    elif target.output == "yaml":
-        from gpuaas.machinery.yamltext import dump_yaml
+    if dry_run and (wait or follow):
+        raise WrongOption("--dry-run submits nothing: there is nothing to wait for or to follow")
 
-        click.echo(dump_yaml(made), nl=False)
-    else:
-        click.echo(
-            f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}",
-            err=wait or follow,
-        )
+    async def submit(client: "HttpClient", namespace: str) -> "Object":
+        from gpuaas.client.resources import JOBS
+
+        job = await _job(client, namespace, command, wanted, here=target.is_here())
+        made = await client.create(JOBS, job, namespace, dry_run=dry_run)
+        return job if dry_run else made
+
+    made = target.work(submit)
+    if dry_run:
+        show("json" if target.output == "json" else "yaml", made, lambda: None)
+        return
+    made, meta = unmanaged(made), made["metadata"]
+    words = f"job/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}"
+    target.show(made, lambda: click.echo(words, err=wait or follow))
     if wait or follow:
         from gpuaas.cli.wait import until_done
 
@@ -70,11 +76,9 @@ def run(target: Target, command: tuple[str, ...], wait: bool, follow: bool, **wa
         click.echo(f"  gpuaas why {name}{at} · gpuaas logs -f {name}{at} · gpuaas cancel {name}{at}")
 
 
-async def _submit(
+async def _job(
     client: "HttpClient", namespace: str, command: tuple[str, ...], wanted: dict[str, Any], *, here: bool
 ) -> "Object":
-    from gpuaas.client.resources import JOBS
-
     queue = await _queue(client, namespace, wanted["queue"])
     await _check_priority(client, wanted["priority"])
     executors, products = await _nodes(client, namespace)
@@ -90,7 +94,7 @@ async def _submit(
         wanted["workdir"] = _folder(wanted["workdir"], here=here)
     wanted = {**wanted, "queue": queue, "gpus": f"{_product(product, products)}:{number}" if product else str(number)}
     job = job_for(command, local=local, **wanted)
-    return await client.create(JOBS, {**job, "metadata": {**job["metadata"], "namespace": namespace}}, namespace)
+    return {**job, "metadata": {**job["metadata"], "namespace": namespace}}
 
 
 def _check_program(first: str) -> None:
@@ -301,18 +305,19 @@ async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
 @click.option("--memory", default="8Gi", show_default=True, help="Memory.")
 @click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
 @click.option("--image", default="jupyter/minimal-notebook", show_default=True, help="The image it runs.")
-@on_a_cluster("json")
+@on_a_cluster()
 def notebook(target: Target, **wanted: Any) -> None:
     """Ask for a notebook with GPUs."""
     _check_amounts(wanted)
     made = target.work(lambda client, namespace: _notebook(client, namespace, wanted))
-    if target.output == "json":
-        print_json(unmanaged(made))
-        return
     meta = made["metadata"]
-    click.echo(f"notebook/{meta['name']} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
-    at = f" -n {meta['namespace']}" if target.namespace else ""
-    click.echo(f"  gpuaas why notebook/{meta['name']}{at} · gpuaas cancel notebook/{meta['name']}{at}")
+
+    def in_words() -> None:
+        name, at = f"notebook/{meta['name']}", f" -n {meta['namespace']}" if target.namespace else ""
+        click.echo(f"{name} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
+        click.echo(f"  gpuaas why {name}{at} · gpuaas cancel {name}{at}")
+
+    target.show(unmanaged(made), in_words)
 
 
 async def _notebook(client: "HttpClient", namespace: str, wanted: dict[str, Any]) -> "Object":

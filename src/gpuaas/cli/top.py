@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster, print_json, table_lines
+from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.show import room as room_there_is
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -18,18 +19,19 @@ _ORDER = {"Running": 0, "Admitted": 1, "Evicted": 2, "Reserved": 3, "Pending": 4
 @click.command()
 @click.option("--every", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds between looks.")
 @click.option("--once", is_flag=True, help="Look once, also on a terminal.")
-@on_a_cluster("json")
+@on_a_cluster()
 def top(target: Target, every: float, once: bool) -> None:
     """Quotas, GPUs and jobs, live. End it with Ctrl-C."""
     seen = target.work(_look)
-    if target.output == "json":
-        print_json(seen)
-    elif once or not sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        for line in screen(seen, room=room, height=0):
-            click.echo(line)
-    else:
-        _live(target, seen, every)
+
+    def in_words() -> None:
+        if once or not sys.stdout.isatty():
+            for line in screen(seen, room=room_there_is(), height=0):
+                click.echo(line)
+        else:
+            _live(target, seen, every)
+
+    target.show(seen, in_words)
 
 
 def _live(target: Target, seen: dict[str, Any], every: float) -> None:
@@ -52,7 +54,7 @@ def _live(target: Target, seen: dict[str, Any], every: float) -> None:
 
 async def _look(client: "HttpClient", namespace: str) -> dict[str, Any]:
     from gpuaas.base.errors import ApiError
-    from gpuaas.cli.jobs import listed
+    from gpuaas.cli.ps import listed
     from gpuaas.cli.queues import gpu_rows, queue_rows
 
     rows, _ = await listed(client, namespace, everywhere=True)
@@ -70,7 +72,7 @@ async def _look(client: "HttpClient", namespace: str) -> dict[str, Any]:
 
 def screen(seen: dict[str, Any], *, room: int, height: int) -> list[str]:
     """The whole picture as lines; 0 for as much room as it takes."""
-    from gpuaas.cli.jobs import ps_table
+    from gpuaas.cli.ps import ps_table
     from gpuaas.cli.queues import GPU_COLUMNS, QUEUE_COLUMNS
 
     lines = [_summary(seen)]
@@ -78,9 +80,9 @@ def screen(seen: dict[str, Any], *, room: int, height: int) -> list[str]:
     telling = [row for row in in_use if row["resource"] not in ("cpu", "memory")] or in_use
     for columns, rows in ((GPU_COLUMNS, seen["gpus"]), (QUEUE_COLUMNS, telling)):
         if rows:
-            lines += ["", *table_lines(columns, [[row[name.lower()] for name in columns] for row in rows], room)]
+            lines += ["", *columns.table(rows).lines(room)]
     if seen["jobs"]:
-        lines += ["", *table_lines(*ps_table(seen["jobs"], namespaces=True), room)]
+        lines += ["", *ps_table(seen["jobs"], namespaces=True).lines(room)]
     if height and len(lines) > height - 1:
         lines = [*lines[: height - 2], f"… {len(lines) - height + 2} more lines (gpuaas ps -A, gpuaas queues)"]
     return lines

@@ -16,6 +16,7 @@ import click
 
 from gpuaas.assembly.home import Home, Running
 from gpuaas.cli.context import WrongOption
+from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
 
 if TYPE_CHECKING:
     from gpuaas.admission.configuration_file import Reading
@@ -365,33 +366,34 @@ def _alive(pid: int) -> bool:
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@how_to_print(*ALL_OF_IT)
 def status(output: str) -> None:
     """Say whether the control plane runs, where, and with what."""
     home = Home.default()
     running = home.running()
     healthy = running is not None and _answers(running, home)
-    if output == "json":
-        said = {"running": running is not None, "ready": healthy, "home": str(home.path)}
-        if running is not None:
-            said |= {
-                "pid": running.pid,
-                "url": running.url,
-                "clusters": list(running.clusters),
-                "version": running.version,
-            }
-        click.echo(json.dumps(said))
-    elif running is None:
-        click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
-    else:
-        click.echo(
-            f"gpuaas {running.version} {'is ready' if healthy else 'is not ready'} at {running.url} (pid {running.pid})"
-        )
-        click.echo(f"  clusters  {', '.join(running.clusters)}")
-        click.echo(f"  home      {home.path}")
-        click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+    found = {"running": running is not None, "ready": healthy, "home": str(home.path)}
+    if running is not None:
+        found |= {
+            "pid": running.pid,
+            "url": running.url,
+            "clusters": list(running.clusters),
+            "version": running.version,
+        }
+    show(output, found, lambda: _tell(home, running, healthy=healthy))
     if not healthy:
         raise SystemExit(1)
+
+
+def _tell(home: Home, running: Running | None, *, healthy: bool) -> None:
+    if running is None:
+        click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
+        return
+    ready = "is ready" if healthy else "is not ready"
+    click.echo(f"gpuaas {running.version} {ready} at {running.url} (pid {running.pid})")
+    click.echo(f"  clusters  {', '.join(running.clusters)}")
+    click.echo(f"  home      {home.path}")
+    click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 
 
 def _check_cluster_name(name: str) -> None:

@@ -5,7 +5,6 @@ that both go together.
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Coroutine
 from pathlib import Path
@@ -14,7 +13,8 @@ from typing import Any, TypeVar
 import click
 
 from gpuaas.assembly.home import Home, Running
-from gpuaas.cli.context import WrongOption, print_table
+from gpuaas.cli.context import WrongOption
+from gpuaas.cli.show import ALL_OF_IT, Columns, how_to_print, show
 
 T = TypeVar("T")
 USER_LABEL = "gpuaas.dev/user"
@@ -90,18 +90,14 @@ def add(
 
 
 @user.command(name="list")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@how_to_print(*ALL_OF_IT)
 def list_(output: str) -> None:
     """Who has access, to what, and until when."""
     from gpuaas.assembly import people
 
     home, running = _running()
     rows = _done(people.listed(home, running.clusters))
-    if output == "json":
-        click.echo(json.dumps(rows))
-        return
-    columns = ("name", "role", "where", "expires")
-    print_table([each.upper() for each in columns], [[row[each] for each in columns] for row in rows])
+    show(output, rows, Columns(("name", "role", "where", "expires")).table(rows).print)
 
 
 @user.command()

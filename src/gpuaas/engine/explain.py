@@ -61,10 +61,20 @@ class Numbers:
     holders: tuple[Holder, ...]
     limits: tuple[Limit, ...] = ()
     """What keeps quota from it that is free."""
+    held: int = 0
+    """What the slice that it replaces has, and passes on: `requested` comes on top."""
+
+    @property
+    def total(self) -> int:
+        return self.requested + self.held
+
+    def asked(self) -> str:
+        more = f" more than the {text(self.resource, self.held)} it has" if self.held else ""
+        return f"{text(self.resource, self.requested)}{more}"
 
     def line(self) -> str:
         return (
-            f"{self.flavor}/{self.resource}: asked {text(self.resource, self.requested)}, free "
+            f"{self.flavor}/{self.resource}: asked {self.asked()}, free "
             f"{text(self.resource, self.free)} (nominal {text(self.resource, self.nominal)}, used "
             f"{text(self.resource, self.used)}, borrowable {text(self.resource, self.borrowable)})"
         )
@@ -192,8 +202,9 @@ def _numbers(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds)
             for option in scan.options:
                 for resource, fr in option.frs:
                     requested = sum(totals[index].get(resource, 0) for index in group.members)
+                    held = sum(plan.totals[index].get(resource, 0) for index in group.members) - requested
                     why = option.unfit or _why(reasons, option.flavor, resource)
-                    yield _numbers_of(names, queue, fr, requested, why, grounds)
+                    yield replace(_numbers_of(names, queue, fr, requested, why, grounds), held=held)
 
 
 def _beyond(item: Item, queue: Queue, plan: ShapePlan, grounds: Grounds) -> tuple[dict[str, int], ...]:
@@ -368,8 +379,8 @@ def _fewer_pods(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
             high = middle - 1
     if low == 0:
         return None
-    name = pod_sets[index].name
-    return Remedy("FewerPods", f"{low} instead of {pod_sets[index].count} pods in {name}", number=low)
+    name, count = pod_sets[index].name, pod_sets[index].count
+    return Remedy("FewerPods", f"{low} instead of {count} pods in {name}", ((name, "pods", count),), number=low)
 
 
 def _fits_with(item: Item, queue: Queue, grounds: Grounds, index: int, count: int) -> bool:

@@ -435,6 +435,67 @@ def test_a_limit_that_keeps_free_quota_away_is_named() -> None:
     assert answer.ways[1] == "a borrowingLimit of 2 instead of 1 nvidia.com/gpu in l4 of ClusterQueue cq"
 
 
+def growing(gpus: int) -> Object:
+    """The larger slice of a job that has two pods of one GPU each."""
+    asked = workload("grown", 1)
+    asked["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-slice-replacement-for": "ns/job-small"}
+    asked["spec"]["podSets"][0]["count"] = gpus
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("gpus", "others", "sentence", "ways"),
+    [
+        (
+            9,
+            [],
+            "it asks for 9 nvidia.com/gpu (it has 2); ClusterQueue cq can never give more than 4 of one flavor",
+            ("ask for at most 4 nvidia.com/gpu", "5 more nvidia.com/gpu in l4", "4 instead of 9 pods in main"),
+        ),
+        (
+            5,
+            [],
+            "it asks for 5 nvidia.com/gpu (it has 2); ClusterQueue cq can never give more than 4 of one flavor",
+            ("ask for at most 4 nvidia.com/gpu", "1 more nvidia.com/gpu in l4", "4 instead of 5 pods in main"),
+        ),
+        (
+            4,
+            [reserved("a", 1, ("Admitted",))],
+            "it asks for 2 nvidia.com/gpu more than the 2 it has, and 1 of ClusterQueue cq's l4 is free",
+            ("1 more nvidia.com/gpu in l4", "1 workload(s) leaving: ns/job-a", "3 instead of 4 pods in main"),
+        ),
+    ],
+)
+def test_a_job_that_grows_is_told_of_all_it_asks_for(
+    gpus: int, others: list[Object], sentence: str, ways: tuple[str, ...]
+) -> None:
+    answer = ask(growing(gpus), reserved("small", 2, ("Admitted",)), *others)
+    assert (answer.sentence, answer.ways) == (sentence, ways)
+    assert answer.reason == ("ExceedsMaxQuota" if gpus > 4 else "WaitingForQuota")
+
+
+@pytest.mark.parametrize(
+    ("least", "at_most", "fewer"),
+    [
+        (2, "", ", and lower kueue.x-k8s.io/job-min-parallelism, which is 2"),
+        (5, *[", and lower kueue.x-k8s.io/job-min-parallelism, which is 5"] * 2),
+        (None, "", ""),
+    ],
+)
+def test_nobody_is_told_to_take_fewer_pods_than_a_job_says_it_needs(
+    least: int | None, at_most: str, fewer: str
+) -> None:
+    asked = workload(gpus=1)
+    asked["spec"]["podSets"][0] |= {"count": 9} | ({"minCount": least} if least else {})
+    answer = ask(asked, reserved("a", 3, ("Admitted",)), reserved("b", 3, ("Admitted",), flavor="h200"))
+    assert answer.ways[0] == f"ask for at most 4 nvidia.com/gpu{at_most}"
+    assert answer.ways[2].startswith(f"1 instead of 9 pods in main{fewer}")
+    may = f"pod set main may start with fewer: {least} of 9 pods at least"
+    assert (may in answer.evidence) is (least is not None)
+    never = ask(asked, configuration=configured("featureGates: {PartialAdmission: false}"))
+    assert may not in never.evidence
+
+
 def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
     late = workload("late", 1)
     late["metadata"]["creationTimestamp"] = "2026-11-15T12:00:05Z"

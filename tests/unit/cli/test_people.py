@@ -11,11 +11,13 @@ from click.testing import CliRunner
 
 from gpuaas.assembly import people, runtime_classes
 from gpuaas.cli.audit import about, how_far, remembered
-from gpuaas.cli.context import table_lines
 from gpuaas.cli.look import gpus_of, named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import in_order, read_manifests, wished
+from gpuaas.cli.ps import changes, nodes_below, ps_table
+from gpuaas.cli.queues import QUEUE_COLUMNS
 from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
+from gpuaas.cli.show import Columns, Table, show
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
 
@@ -97,19 +99,136 @@ def test_the_exit_code_is_one_a_shell_knows(code: int, shown: int) -> None:
 @pytest.mark.parametrize("room", [0, 80, 40, 30])
 def test_tables_fit_the_room(room: int) -> None:
     rows = [["a-long-name-of-a-job", "queue", "Running"], ["b", "another-queue", "Pending"]]
-    lines = table_lines(("JOB", "QUEUE", "STATE"), rows, room)
+    lines = Table(("JOB", "QUEUE", "STATE"), rows).lines(room)
     assert all(len(line) <= room for line in lines) if room else "a-long-name-of-a-job" in lines[1]
     assert lines[0].split() == ["JOB", "QUEUE", "STATE"]
 
 
 def test_jobs_of_all_namespaces_fit_a_phone() -> None:
-    row = ["team-a", "job/train", "default", "Running", "", "8", "2m55s"]
-    lines = table_lines(("NAMESPACE", "JOB", "QUEUE", "STATE", "POS", "GPUS", "AGE"), [row], 40)
+    row = {"namespace": "team-a", "job": "job/train", "queue": "default", "state": "Running", "age": "2m55s"}
+    row |= {"position": None, "gpus": "8"}
+    lines = ps_table([row], namespaces=True).lines(40)
     assert all(len(line) <= 40 for line in lines)
+
+    assert lines[0].split() == ["NAMESPACE", "JOB", "STATE", "POS", "GPUS"]
+
+
+UID = "aae4ec65-3849-4ac3-b8fb-3726f2cc30ae"
+QUOTA = {
+    "clusterqueue": "team-alpha-research",
+    "cohort": "everybody-together",
+    "flavor": "nvidia-h200-spot",
+    "resource": "nvidia.com/gpu",
+    "nominal": "1600",
+    "used": "2048",
+    "borrowed": "448",
+    "waiting": 12,
+    "state": "Active",
+    "borrowingLimit": "10000000000",
+    "lendingLimit": None,
+    "admitted": 7,
+}
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("room", [40, 60, 80, 100, 200])
+def test_headings_and_numbers_are_shown_whole_or_not_at_all(room: int, wide: bool) -> None:
+    table = QUEUE_COLUMNS.table([QUOTA], wide=wide)
+    heading, line = table.lines(room)
+    assert max(len(heading), len(line)) <= room
+    assert "…" not in heading
+    gone = table.left_out(room)
+    numbers = {"NOMINAL": "1600", "USED": "2048", "BORROWED": "448", "WAITING": "12", "BORROWING LIMIT": "10000000000"}
+    for name, number in numbers.items():
+        assert (name in gone or name not in table.headings) or (name in heading and f" {number}" in line)
+    assert {"CLUSTERQUEUE", "NOMINAL", "USED"}.isdisjoint(gone) or room == 40
+
+
+def test_what_was_asked_for_on_top_goes_first_then_what_can_be_done_without() -> None:
+    columns = Columns(("name", "count", "place"), ("first", "second"), spare=("count",))
+    table = columns.table([{"name": "n", "count": 1, "place": "p", "first": "f", "second": "s"}], wide=True)
+    gone = [table.left_out(room) for room in (40, 28, 20, 13)]
+    assert gone == [[], ["SECOND"], ["FIRST", "SECOND"], ["COUNT", "FIRST", "SECOND"]]
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "12345678901234567890",
+        "128Gi",
+        "12h34m",
+        "2026-11-18T15:30:37Z",
+        "10.128.250.113",
+        "12/1000000",
+        "7 (12m ago)",
+        UID,
+    ],
+)
+def test_half_a_number_is_never_shown(whole: str) -> None:
+    table = Table(("NAME", "N"), [["a-rather-long-name-of-something", whole]])
+    for room in range(1, 50):
+        assert (whole in table.lines(room)[1]) is not (table.left_out(room) == ["N"])
+    assert not table.left_out(len("a-ra…ing") + 2 + len(whole))
+
+
+def test_many_in_one_cell_are_counted() -> None:
+    assert Table(("NODES",), [[["a", "b"]], [["a", "b", "c", "d", "e"]]]).lines(0) == ["NODES", "a,b", "a,b,c +2"]
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("json", '[\n  {\n    "a": "1"\n  }\n]\n'),
+        ("yaml", '- a: "1"\n'),
+        ("text", "in words\n"),
+        ("wide", "in words\n"),
+    ],
+)
+def test_one_value_is_shown_in_every_form(output: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show(output, [{"a": "1"}], lambda: click.echo("in words"))
+    assert capsys.readouterr().out == said
+
+
+def test_everything_that_goes_as_json_goes_as_yaml() -> None:
+    context = click.Context(cli)
+    lone = []
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        commands = command.commands.values() if isinstance(command, click.Group) else [command]
+        for each in commands:
+            forms = {form for option in each.params if option.name == "output" for form in option.type.choices}
+            lone += [each.name] * (("json" in forms) != ("yaml" in forms))
+    assert not lone
+
+
+def row_of(workload: str, state: str, age: str = "1s") -> dict[str, Any]:
+    return {"namespace": "ns", "workload": workload, "job": f"job/{workload}", "state": state, "age": age}
+
+
+def test_who_watches_is_told_of_what_is_new_what_changed_and_what_has_gone() -> None:
+    before = [row_of("same", "Running"), row_of("starts", "Pending"), row_of("goes", "Running")]
+    now = [row_of("same", "Running", "2s"), row_of("starts", "Running", "2s"), row_of("new", "Pending")]
+    told = [(row["workload"], row["state"]) for row in changes(before, now)]
+    assert told == [("starts", "Running"), ("new", "Pending"), ("goes", "Deleted")]
+
+
+def test_the_nodes_of_a_job_are_those_of_its_pods_however_many_owners_stand_in_between() -> None:
+    def owned(name: str, by: str, **more: Any) -> dict[str, Any]:
+        return {"metadata": {"namespace": "ns", "uid": name, "ownerReferences": [{"uid": by}]}, **more}
+
+    pods = [
+        owned("p1", "set", spec={"nodeName": "n1"}),
+        owned("p2", "set", spec={"nodeName": "n2"}),
+        owned("p3", "set"),
+    ]
+    alone = {"metadata": {"namespace": "ns", "uid": "p4", "annotations": {"kueue.x-k8s.io/workload": "group"}}}
+    found = nodes_below([*pods, {**alone, "spec": {"nodeName": "n3"}}], [owned("set", "notebook")])
+    assert found["notebook"] == {"n1", "n2"}
+    assert found["ns/group"] == {"n3"}
 
 
 def test_what_somebody_wrote_into_an_object_does_nothing_to_the_terminal() -> None:
-    lines = table_lines(("MESSAGE",), [["red \x1b[31m\x07"], ["one\ntwo"]], 0)
+    lines = Table(("MESSAGE",), [["red \x1b[31m\x07"], ["one\ntwo"]]).lines(0)
     assert lines == ["MESSAGE", "red ^[[31m^G", "one..."]
 
 
