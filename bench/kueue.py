@@ -20,12 +20,12 @@ from typing import Any
 
 from bench.embedded import embedded
 from bench.engine import BASELINE, Class, run_virtual
-from gpuaas.admission.life import conditions_of, is_true, life_of, status_with
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.http import HttpClient, from_kubeconfig
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.resources import NAMESPACES
 from gpuaas.engine.lifecycle import release
+from gpuaas.kueue.workload_state import conditions_of, is_true, life_of, status_with
 
 COHORT_COUNT, QUEUES_EACH = 5, 6
 NOMINAL, BORROWING = 20, 100

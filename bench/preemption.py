@@ -18,10 +18,10 @@ import yaml
 
 from bench.embedded import embedded
 from bench.show import progress, table
-from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.client.http import HttpClient, from_kubeconfig
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.resources import JOBS
+from gpuaas.kueue.workload_state import conditions_of, is_true
 
 QUEUES, GPUS = 100, 8
 GPU = "nvidia.com/gpu"

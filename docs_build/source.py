@@ -27,7 +27,7 @@ from docs_build.reading import (
 
 _CALLERS: Final = 3  # of callers, and their callers
 _FOLDER: Final = Path(gpuaas.__file__).parent
-_ROOMS: Final = ("admission", "controllers", "devices", "engine", "executors", "runtime")
+_ROOMS: Final = ("controllers", "engine", "executors", "kueue", "nodefit", "runtime")
 
 
 class Source:

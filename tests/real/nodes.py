@@ -22,8 +22,8 @@ from tests.real.sides import Side
 
 from gpuaas.assembly.fleet import read_fleet
 from gpuaas.base.clock import rfc3339
-from gpuaas.devices.names import EXECUTOR
 from gpuaas.executors.nodes import node_object
+from gpuaas.nodefit.names import EXECUTOR
 
 MARK = "kwok.x-k8s.io/node"
 RUN_SECONDS = "gpuaas.dev/run-seconds"

@@ -8,7 +8,6 @@ whether one may grant them is decided where they are written.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpuaas.admission.integrations.app_wrapper import APP_WRAPPERS, inferred, pod_sets_of, value_at
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
@@ -16,6 +15,7 @@ from gpuaas.apiserver.security.identity import Asked
 from gpuaas.apiserver.security.rbac import Rbac
 from gpuaas.base.errors import Denied
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required
+from gpuaas.kueue.integrations.app_wrapper import APP_WRAPPERS, inferred, pod_sets_of, value_at
 
 Old = Mapping[str, Any] | None
 View = Mapping[str, Any]

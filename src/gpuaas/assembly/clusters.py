@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuaas.admission.configuration import Configured
 from gpuaas.api.custom import bundled
 from gpuaas.api.kubernetes import builtin_kinds, schema_source
 from gpuaas.apiserver.access import Access
@@ -20,6 +19,7 @@ from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 from gpuaas.client.kueue import KUEUES
+from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.machinery.schema.model import SchemaSet
 from gpuaas.store import Store
 
@@ -73,6 +73,6 @@ def _take_up(cluster: Cluster, configured: Configured) -> None:
     entry = cluster.store.get(f"{KUEUES.group}/{KUEUES.plural}//cluster")
     if entry is None or entry.obj["metadata"].get("deletionTimestamp"):
         return
-    from gpuaas.admission.configuration_operator import follow
+    from gpuaas.kueue.configuration.operator import follow
 
     follow(entry.obj, configured)

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import gpuaas
-from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.apiserver.listener import Listener, listen
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.apiserver.server import Server
@@ -30,6 +29,7 @@ from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.ids import SystemIds
 from gpuaas.client.kubeconfig import KubeconfigError, add_context, encode
+from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.observe.requests import RequestCounter
 
 if TYPE_CHECKING:

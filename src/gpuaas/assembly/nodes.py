@@ -17,7 +17,7 @@ from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
-from gpuaas.devices.names import EXECUTOR
+from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps
 
 _log = logging.getLogger("gpuaas")

@@ -16,7 +16,7 @@ from gpuaas.apiserver.security.identity import Asked
 from gpuaas.apiserver.security.rbac import Rbac
 from gpuaas.base.errors import AlreadyExists, Forbidden, NotFound
 from gpuaas.client.protocol import Client, Resource
-from gpuaas.devices.names import EXECUTOR, PROCESS_CLASS, PROCESS_TAINT
+from gpuaas.nodefit.names import EXECUTOR, PROCESS_CLASS, PROCESS_TAINT
 
 Old = Mapping[str, Any] | None
 

@@ -1,7 +1,7 @@
 """Kueue's webhooks for jobs, as admission plugins of the API server.
 
 A job that names a queue, or must have one, is created suspended; what would slip past its queue is refused, in
-upstream's words and under upstream's webhook names. The rules are gpuaas.admission.integrations'; here they get the
+upstream's words and under upstream's webhook names. The rules are gpuaas.kueue.integrations'; here they get the
 objects they ask for, from the store as it is at this very write.
 """
 
@@ -9,16 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys, leader_worker_set, pod_rules, replicated, rules
-from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
-from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.integration import CannotCompose, Find, Integration, Suspendable
-from gpuaas.admission.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of, without_elastic
-from gpuaas.admission.integrations.leader_worker_set import LEADER_WORKER_SET
-from gpuaas.admission.integrations.podsets import spell_amounts
-from gpuaas.admission.integrations.registry import JOB_KINDS, kinds_of
-from gpuaas.admission.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes.rules.jobs import GENERATED_LABELS
 from gpuaas.api.kubernetes.rules.pods import Pod
@@ -31,6 +21,16 @@ from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, PODS
 from gpuaas.controllers.leader_worker_sets.sets import NAME as SET_NAME
 from gpuaas.controllers.leader_worker_sets.sets import completed, told
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys, leader_worker_set, pod_rules, replicated, rules
+from gpuaas.kueue.integrations.ancestry import OwnerMissing, TooDeep
+from gpuaas.kueue.integrations.config import JobsConfig
+from gpuaas.kueue.integrations.integration import CannotCompose, Find, Integration, Suspendable
+from gpuaas.kueue.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of, without_elastic
+from gpuaas.kueue.integrations.leader_worker_set import LEADER_WORKER_SET
+from gpuaas.kueue.integrations.podsets import spell_amounts
+from gpuaas.kueue.integrations.registry import JOB_KINDS, kinds_of
+from gpuaas.kueue.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 
 Old = Mapping[str, Any] | None
 _POD = Pod()

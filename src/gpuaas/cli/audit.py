@@ -159,7 +159,7 @@ def _of(events: Iterable["Object"], uid: str, reason: str) -> Iterator["Object"]
 
 
 def _from_conditions(workloads: list["Object"], names: dict[str, str]) -> Iterator[dict[str, Any]]:
-    from gpuaas.admission.life import conditions_of
+    from gpuaas.kueue.workload_state import conditions_of
 
     for workload in workloads:
         found = conditions_of(workload).get("Preempted")
@@ -229,6 +229,6 @@ def _gpus_of(workload: "Object") -> int:
 
 
 def _full(workload: "Object") -> str:
-    from gpuaas.admission.picture import owner_of
+    from gpuaas.kueue.explain.snapshot import owner_of
 
     return f"{workload['metadata']['namespace']}/{'/'.join(owner_of(workload))}".lower()

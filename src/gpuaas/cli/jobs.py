@@ -9,8 +9,8 @@ import click
 from gpuaas.cli.context import Target, on_a_cluster
 
 if TYPE_CHECKING:
-    from gpuaas.admission.why import Answer
     from gpuaas.client.http import HttpClient
+    from gpuaas.kueue.explain.why import Answer
 
 
 _AGAIN = 0.5  # seconds between looks whether a job that is followed has begun
@@ -40,11 +40,11 @@ def _tell(answer: "Answer") -> None:
 
 
 async def explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
-    from gpuaas.admission.why import why as explain
-    from gpuaas.admission.why import why_no_workload
     from gpuaas.base.clock import SystemClock
     from gpuaas.cli.look import everything, find_job, find_workload, named, picture, workload_of
     from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
+    from gpuaas.kueue.explain.why import why as explain
+    from gpuaas.kueue.explain.why import why_no_workload
 
     workloads = (await client.list(WORKLOADS, namespace)).items
     workload = named(workloads, job)
@@ -82,9 +82,9 @@ def cancel(target: Target, jobs: tuple[str, ...]) -> None:
 
 async def _deletable(client: "HttpClient", namespace: str, job: str) -> tuple[str, str, str]:
     """What a person made: its kind, name and version."""
-    from gpuaas.admission.picture import owner_of
     from gpuaas.cli.look import find_job, find_workload, named
     from gpuaas.client.kueue import WORKLOADS
+    from gpuaas.kueue.explain.snapshot import owner_of
 
     workload = named((await client.list(WORKLOADS, namespace)).items, job)
     found = None if workload is not None else await find_job(client, namespace, job)
@@ -141,9 +141,9 @@ async def show_logs(
     heard: Callable[[], None] = lambda: None,
 ) -> None:
     """`heard` is told of everything that comes."""
-    from gpuaas.admission.picture import Picture, owner_of, pods_of, state_of
     from gpuaas.cli.look import pods_and_owners, whose_pods
     from gpuaas.cli.wait import outcome
+    from gpuaas.kueue.explain.snapshot import Picture, owner_of, pods_of, state_of
 
     told = False
     while True:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuaas.admission.picture import Picture, claims_devices, owner_of
 from gpuaas.base.errors import ApiError
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -31,10 +30,11 @@ from gpuaas.client.resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
+from gpuaas.kueue.explain.snapshot import Picture, claims_devices, owner_of
 
 if TYPE_CHECKING:
-    from gpuaas.admission.configuration import Configuration
     from gpuaas.client.http import HttpClient
+    from gpuaas.kueue.configuration.settings import Configuration
 
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 
@@ -98,9 +98,9 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
 
 async def _configuration(client: "HttpClient") -> "Configuration | None":
     """Kueue's own, from the ConfigMap it is installed with and OpenShift's object; None where they cannot be seen."""
-    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
-    from gpuaas.admission.configuration_operator import from_kueue_object
     from gpuaas.client.kueue import CONFIGURATION_KEY, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE, KUEUES
+    from gpuaas.kueue.configuration.file import ConfigurationError, read_configuration
+    from gpuaas.kueue.configuration.operator import from_kueue_object
 
     kept = await _get(client, CONFIG_MAPS, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE)
     if kept is None:
@@ -148,8 +148,8 @@ async def everything(
 
 def gpus_of(spec: Object) -> int:
     """Of all the pods of a workload."""
-    from gpuaas.admission.ledger import is_gpu
     from gpuaas.base.quantity import parse_quantity
+    from gpuaas.kueue.ledger import is_gpu
 
     total = 0
     for pod_set in spec.get("podSets") or ():

@@ -10,9 +10,9 @@ from gpuaas.cli.context import Target, on_a_cluster
 from gpuaas.cli.show import ALL_OF_IT, Columns, Table, room
 
 if TYPE_CHECKING:
-    from gpuaas.admission.picture import Picture
     from gpuaas.client.http import HttpClient
     from gpuaas.client.protocol import Object
+    from gpuaas.kueue.explain.snapshot import Picture
 
 Row = dict[str, Any]
 _OVER = ("Succeeded", "Failed")
@@ -95,8 +95,8 @@ async def listed(
     client: "HttpClient", namespace: str, *, everywhere: bool, placed: bool = False
 ) -> tuple[list[Row], int]:
     """What `ps` shows, and how many unfinished jobs other namespaces have. With `placed` also where their pods are."""
-    from gpuaas.admission.picture import engine_of, state_of
     from gpuaas.cli.look import picture, pods_and_owners
+    from gpuaas.kueue.explain.snapshot import engine_of, state_of
 
     found = await picture(client, namespace)
     order = {
@@ -123,11 +123,11 @@ def _age(workload: "Object", order: dict[str, int]) -> tuple[str, int, str]:
 
 
 def _row(picture: "Picture", workload: "Object", order: dict[str, int]) -> Row:
-    from gpuaas.admission.picture import owner_of, state_of
-    from gpuaas.admission.why_evidence import given_flavors
     from gpuaas.api.durations import age
     from gpuaas.base.clock import SystemClock
     from gpuaas.cli.look import gpus_of
+    from gpuaas.kueue.explain.evidence import given_flavors
+    from gpuaas.kueue.explain.snapshot import owner_of, state_of
 
     meta, spec = workload["metadata"], workload.get("spec") or {}
     kind, name = owner_of(workload)

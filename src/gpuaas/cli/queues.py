@@ -149,8 +149,8 @@ def _used(pods: "list[Object]") -> dict[tuple[str, str], int]:
 
 
 def _gpus(amounts: "Object | None") -> Iterator[tuple[str, int]]:
-    from gpuaas.admission.ledger import is_gpu
     from gpuaas.base.quantity import parse_quantity
+    from gpuaas.kueue.ledger import is_gpu
 
     return ((name, parse_quantity(amount).value) for name, amount in (amounts or {}).items() if is_gpu(name))
 
@@ -231,10 +231,10 @@ async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec:
 
 async def _let_in(client: "HttpClient", namespace: str, name: str) -> None:
     """What a check or a limit deactivated is kept out though it is active again, until somebody says so."""
-    from gpuaas.admission.life import conditions_of, is_kept_out
     from gpuaas.base.clock import SystemClock, rfc3339
     from gpuaas.base.errors import Conflict
     from gpuaas.client.kueue import WORKLOADS
+    from gpuaas.kueue.workload_state import conditions_of, is_kept_out
 
     for _ in range(_TRIES):
         seen = await client.get(WORKLOADS, name, namespace)

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gpuaas.admission.vectors import Difference, Verdict, judge, kind_of
+from gpuaas.kueue.vectors import Difference, Verdict, judge, kind_of
 
 
 @click.command()

@@ -64,8 +64,8 @@ class Story:
         raise StepFailed(f"{what}: not seen within {self.patience:.0f} s")
 
     async def workload(self, namespace: str, owner: str) -> "Object | None":
-        from gpuaas.admission.picture import owner_of
         from gpuaas.client.kueue import WORKLOADS
+        from gpuaas.kueue.explain.snapshot import owner_of
 
         for each in (await self.client.list(WORKLOADS, namespace)).items:
             if owner_of(each)[1] == owner:
@@ -74,7 +74,7 @@ class Story:
 
     def condition(self, namespace: str, owner: str, kind: str, status: str = "True") -> Callable[[], Awaitable[str]]:
         async def check() -> str:
-            from gpuaas.admission.life import conditions_of
+            from gpuaas.kueue.workload_state import conditions_of
 
             workload = await self.workload(namespace, owner)
             found = conditions_of(workload).get(kind) if workload is not None else None
@@ -107,7 +107,7 @@ class Story:
         return check
 
     async def message(self, namespace: str, owner: str, kind: str) -> str:
-        from gpuaas.admission.life import conditions_of
+        from gpuaas.kueue.workload_state import conditions_of
 
         workload = await self.workload(namespace, owner)
         return str(conditions_of(workload)[kind]["message"]) if workload is not None else ""

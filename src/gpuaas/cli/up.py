@@ -19,8 +19,8 @@ from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
 
 if TYPE_CHECKING:
-    from gpuaas.admission.configuration_file import Reading
     from gpuaas.assembly.fleet import Fleet
+    from gpuaas.kueue.configuration.file import Reading
 
 _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
@@ -129,7 +129,7 @@ def _choose_kueue_config(home: Home, chosen: str | None) -> None:
         home.kueue.unlink(missing_ok=True)
     if chosen is None or chosen == "none":
         return
-    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
+    from gpuaas.kueue.configuration.file import ConfigurationError, read_configuration
 
     try:
         text = Path(chosen).read_text()
@@ -147,7 +147,7 @@ def _kueue_config(home: Home) -> "Reading | None":
     kept = home.kueue
     if not kept.exists():
         return None
-    from gpuaas.admission.configuration_file import ConfigurationError, read_configuration
+    from gpuaas.kueue.configuration.file import ConfigurationError, read_configuration
 
     try:
         return read_configuration(kept.read_text())
@@ -205,9 +205,9 @@ def _foreground(home: Home, started: Started) -> None:
 
     gc.disable()  # until all is in place (control_plane): importing makes no garbage worth looking for
 
-    from gpuaas.admission.configuration import Configuration
     from gpuaas.assembly.control_plane import ControlPlane, Settings, serve
     from gpuaas.assembly.home import Locked, Unusable
+    from gpuaas.kueue.configuration.settings import Configuration
     from gpuaas.observe.logs import configure
     from gpuaas.store import StoreError
 

@@ -6,7 +6,6 @@ are those kube-controller-manager knows its own by.
 
 from collections.abc import Container
 
-from gpuaas.admission.configuration import Configured
 from gpuaas.controllers.app_wrappers import AppWrapperController
 from gpuaas.controllers.certificates import CertificateCleaner, CertificateSigningController
 from gpuaas.controllers.claim_protection import ClaimProtectionController
@@ -57,6 +56,7 @@ from gpuaas.controllers.train_jobs import TrainJobController
 from gpuaas.controllers.training_jobs import TRAINING_CONTROLLERS
 from gpuaas.controllers.ttl_after_finished import TtlAfterFinishedController
 from gpuaas.controllers.volume_protection import VolumeProtectionController
+from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.observe.kueue import new_series
 from gpuaas.runtime.controller import Deps, Loop
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuaas.admission.integrations.app_wrapper import APP_WRAPPERS, pod_sets_of, value_at
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
 from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.client.resources import PODS
+from gpuaas.kueue.integrations.app_wrapper import APP_WRAPPERS, pod_sets_of, value_at
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import (

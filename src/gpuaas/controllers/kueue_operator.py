@@ -4,12 +4,12 @@ Without the object, and again once it is deleted, what the server was started wi
 followed changes nothing: what was in force stays, and the status says why.
 """
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.configuration_file import ConfigurationError
-from gpuaas.admission.configuration_operator import follow
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.kueue import KUEUES
 from gpuaas.client.protocol import Object
+from gpuaas.kueue.configuration.file import ConfigurationError
+from gpuaas.kueue.configuration.operator import follow
+from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import Key, is_deleting
 from gpuaas.runtime.writes import write_status

@@ -9,7 +9,7 @@ from typing import Any
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import PODS, SERVICES, STATEFUL_SETS
-from gpuaas.devices.names import PROCESS_CLASS
+from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.controller import Controller, Deps, Requeue, owner_key
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import Key, annotations_of, controller_reference, is_deleting, labels_of

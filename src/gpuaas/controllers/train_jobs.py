@@ -6,11 +6,11 @@ A suspended one has no job set; the next run makes it anew with what is patched 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuaas.admission.integrations.integration import CannotCompose
-from gpuaas.admission.integrations.train_job import CLUSTER_RUNTIMES, MANAGER, RUNTIMES, TRAIN_JOBS, foreseen
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.protocol import Object, Propagation, Resource
+from gpuaas.kueue.integrations.integration import CannotCompose
+from gpuaas.kueue.integrations.train_job import CLUSTER_RUNTIMES, MANAGER, RUNTIMES, TRAIN_JOBS, foreseen
 from gpuaas.runtime.controller import Controller, Deps, Requeue, owner_key
 from gpuaas.runtime.events import WARNING
 from gpuaas.runtime.metadata import Key, annotations_of, controller_reference, is_deleting, key_of, uid_of

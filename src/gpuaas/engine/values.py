@@ -1,6 +1,6 @@
 """What the engine is told: flavors, quotas, queues, pod sets and workloads, as immutable values.
 
-Nothing here knows an API object: `gpuaas.admission` makes these from Kubernetes objects. Amounts are ints (see
+Nothing here knows an API object: `gpuaas.kueue` makes these from Kubernetes objects. Amounts are ints (see
 `amounts`), times are ints in milliseconds, and every value can be shared between many workloads: equal pod sets
 should be one object, since the engine groups pending workloads by them. Topology's own values are in
 `topology_values`.

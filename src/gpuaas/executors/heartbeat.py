@@ -12,9 +12,9 @@ from gpuaas.base.clock import rfc3339_micro
 from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import LEASES, NODES
-from gpuaas.devices.names import EXECUTOR
 from gpuaas.executors.annotations import is_lost
 from gpuaas.executors.nodes import NodeSpec, added_resources, conditions, is_ready, labels_of, node_object
+from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import labels_of as labels_on
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
-from gpuaas.devices.names import EXECUTOR
+from gpuaas.nodefit.names import EXECUTOR
 
 
 class Line(NamedTuple):

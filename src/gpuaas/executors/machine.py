@@ -6,8 +6,8 @@ import re
 import shutil
 import socket
 
-from gpuaas.devices.names import PROCESS_TAINT
 from gpuaas.executors.nodes import NodeSpec
+from gpuaas.nodefit.names import PROCESS_TAINT
 
 _ARCHITECTURES = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}
 

@@ -7,8 +7,8 @@ from typing import Any
 import gpuaas
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.protocol import Object
-from gpuaas.devices.amounts import is_extended
-from gpuaas.devices.names import EXECUTOR
+from gpuaas.nodefit.amounts import is_extended
+from gpuaas.nodefit.names import EXECUTOR
 
 GPU = "nvidia.com/gpu"
 VERSION = f"v1.36.0+gpuaas-{gpuaas.__version__}"

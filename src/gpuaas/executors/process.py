@@ -18,13 +18,13 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, PODS, SECRETS
-from gpuaas.devices.names import PROCESS_CLASS
 from gpuaas.executors import statuses
 from gpuaas.executors.environment import Missing, command_of, environment_of
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.process_logs import note_sizes
 from gpuaas.executors.processes import Command, Process
 from gpuaas.executors.statuses import Ending
+from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING

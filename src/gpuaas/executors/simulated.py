@@ -14,8 +14,6 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
-from gpuaas.devices.admit import Rejection, rejection
-from gpuaas.devices.book import place_of, read_pod
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
@@ -25,6 +23,8 @@ from gpuaas.executors.nodes import GPU, NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.references import refers, unmounted, unset
 from gpuaas.executors.statuses import Ending
+from gpuaas.nodefit.admit import Rejection, rejection
+from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import open_cluster
 from gpuaas.assembly.trust import Trust
@@ -22,6 +20,8 @@ from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import EVENTS, JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from gpuaas.controllers import KUEUE, all_controllers
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
+from gpuaas.kueue.configuration.settings import Configuration, Configured
+from gpuaas.kueue.integrations.config import JobsConfig
 from gpuaas.runtime.controller import Controllers, Deps
 
 RUNNING = {

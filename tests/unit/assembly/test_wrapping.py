@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.integrations.app_wrapper import APP_WRAPPERS
 from gpuaas.apiserver import write
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.apiserver.security.identity import User
@@ -17,6 +16,7 @@ from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Denied
 from gpuaas.base.ids import SeededIds
 from gpuaas.client.protocol import Resource
+from gpuaas.kueue.integrations.app_wrapper import APP_WRAPPERS
 
 RIGHTS = "rbac.authorization.k8s.io"
 ALICE, ROLES, BINDINGS = (

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission import quotas, status
-from gpuaas.admission.pods import pod_requests, pod_set, units
-from gpuaas.admission.resources import ReadRules, limits_of, resource_rules
-from gpuaas.admission.workloads import Reader
 from gpuaas.engine.amounts import UNLIMITED, text
 from gpuaas.engine.changes import Finished, Reserved
 from gpuaas.engine.constraints import Requirement
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.values import Fungibility, Preemption, Quota, StopPolicy, Workload
+from gpuaas.kueue import quotas, status
+from gpuaas.kueue.pods import pod_requests, pod_set, units
+from gpuaas.kueue.resources import ReadRules, limits_of, resource_rules
+from gpuaas.kueue.workloads import Reader
 
 from .builders import Lab, queue
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gpuaas.admission.vectors import judge, run_admission
 from gpuaas.cli.replay import replay
+from gpuaas.kueue.vectors import judge, run_admission
 
 HERE = Path(__file__).parent / "vectors"
 SAMPLES = ("admission.jsonl.gz", "topology.jsonl.gz", "preference.jsonl.gz", "layers.jsonl.gz")

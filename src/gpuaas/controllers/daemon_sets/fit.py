@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.client.protocol import Object
-from gpuaas.devices.constraints import NAME_FIELD, selects, untolerated
+from gpuaas.nodefit.constraints import NAME_FIELD, selects, untolerated
 from gpuaas.runtime.metadata import labels_of
 
 # What a daemon tolerates whatever its template says: it is part of the node and shares its troubles.

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import outcome, podsets
-from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
-from gpuaas.admission.integrations.integration import Suspendable
-from gpuaas.admission.integrations.jobs import is_elastic, queue_of
-from gpuaas.admission.integrations.keys import STOPPING
-from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.integrations.queueable import QueueableController
 from gpuaas.controllers.integrations.workloads import Later, patch_to
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import outcome, podsets
+from gpuaas.kueue.integrations.ancestry import OwnerMissing, TooDeep
+from gpuaas.kueue.integrations.integration import Suspendable
+from gpuaas.kueue.integrations.jobs import is_elastic, queue_of
+from gpuaas.kueue.integrations.keys import STOPPING
+from gpuaas.kueue.integrations.podsets import CannotStart, FlavorMissing
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.metadata import Key, annotations_of, controller_of, is_deleting, uid_of

@@ -6,18 +6,18 @@ Whether it is held is `JobsConfig`'s and its ancestors' question.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.integrations import keys, outcome
-from gpuaas.admission.integrations.ancestry import OwnerMissing, TooDeep
-from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.integration import Integration
-from gpuaas.admission.integrations.jobs import PriorityMissing, priority_class_of, priority_of, queue_of
-from gpuaas.admission.integrations.registry import KINDS, kinds_of
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import NAMESPACES
 from gpuaas.controllers.integrations.workloads import Later, Workloads
+from gpuaas.kueue.configuration.settings import Configuration, Configured
+from gpuaas.kueue.integrations import keys, outcome
+from gpuaas.kueue.integrations.ancestry import OwnerMissing, TooDeep
+from gpuaas.kueue.integrations.config import JobsConfig
+from gpuaas.kueue.integrations.integration import Integration
+from gpuaas.kueue.integrations.jobs import PriorityMissing, priority_class_of, priority_of, queue_of
+from gpuaas.kueue.integrations.registry import KINDS, kinds_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps

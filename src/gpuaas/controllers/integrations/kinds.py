@@ -1,7 +1,5 @@
 """One controller for each integration that the shared loop can run."""
 
-from gpuaas.admission.integrations.integration import Suspendable
-from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.controllers.integrations.controller import JobController
 from gpuaas.controllers.integrations.held import HeldController
 from gpuaas.controllers.integrations.leader_worker_sets import LeaderWorkerSetJobs
@@ -9,6 +7,8 @@ from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.controllers.integrations.pods import PodController
 from gpuaas.controllers.integrations.slice_pods import SlicePodsController
 from gpuaas.controllers.integrations.stateful_sets import StatefulSetJobs
+from gpuaas.kueue.integrations.integration import Suspendable
+from gpuaas.kueue.integrations.registry import JOB_KINDS
 
 
 def controller_for(kind: Suspendable) -> type[JobController]:

@@ -3,10 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys
-from gpuaas.admission.integrations.jobs import labels_of, queue_of
-from gpuaas.admission.integrations.leader_worker_set import (
+from gpuaas.base.errors import AlreadyExists, NotFound
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import PODS
+from gpuaas.controllers.integrations.held import HeldController
+from gpuaas.controllers.integrations.workloads import patch_to
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys
+from gpuaas.kueue.integrations.jobs import labels_of, queue_of
+from gpuaas.kueue.integrations.leader_worker_set import (
     GROUP_INDEX,
     LEADER_WORKER_SET,
     SET_NAME,
@@ -14,14 +20,8 @@ from gpuaas.admission.integrations.leader_worker_set import (
     name_of,
     workload,
 )
-from gpuaas.admission.integrations.pods import has_ended, has_gate
-from gpuaas.admission.integrations.replicated import replicas_of
-from gpuaas.base.errors import AlreadyExists, NotFound
-from gpuaas.client.kueue import WORKLOADS
-from gpuaas.client.protocol import Object
-from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.held import HeldController
-from gpuaas.controllers.integrations.workloads import patch_to
+from gpuaas.kueue.integrations.pods import has_ended, has_gate
+from gpuaas.kueue.integrations.replicated import replicas_of
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.metadata import Key, is_deleting, uid_of

@@ -8,20 +8,20 @@ belongs to somebody else. Of an elastic job several may live at a time; which of
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuaas.admission.integrations import keys, outcome, podsets
-from gpuaas.admission.integrations.integration import CannotCompose
-from gpuaas.admission.integrations.jobs import (
+from gpuaas.base.errors import AlreadyExists, ApiError, Conflict
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.controllers.integrations.slices import NoSlice, Slices
+from gpuaas.controllers.integrations.workloads import Later
+from gpuaas.kueue.integrations import keys, outcome, podsets
+from gpuaas.kueue.integrations.integration import CannotCompose
+from gpuaas.kueue.integrations.jobs import (
     is_elastic,
     max_exec_time_of,
     new_workload,
     owner_reference,
     prebuilt_of,
 )
-from gpuaas.base.errors import AlreadyExists, ApiError, Conflict
-from gpuaas.client.kueue import WORKLOADS
-from gpuaas.client.protocol import Object
-from gpuaas.controllers.integrations.slices import NoSlice, Slices
-from gpuaas.controllers.integrations.workloads import Later
 from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, key_of, labels_of, uid_of
 
 if TYPE_CHECKING:

@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys, outcome
-from gpuaas.admission.integrations.jobs import is_elastic
-from gpuaas.admission.integrations.places import layout, ungated
-from gpuaas.admission.integrations.pods import has_gate
-from gpuaas.admission.integrations.slices import slice_name
-from gpuaas.admission.placement import is_placed_pod, unhealthy_of
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.controllers.integrations.slices import holder_of, job_of, slice_of
 from gpuaas.controllers.integrations.workloads import BY_JOB, count_ungated, jobs_of, patch_to
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys, outcome
+from gpuaas.kueue.integrations.jobs import is_elastic
+from gpuaas.kueue.integrations.places import layout, ungated
+from gpuaas.kueue.integrations.pods import has_gate
+from gpuaas.kueue.integrations.slices import slice_name
+from gpuaas.kueue.topology_assignment import is_placed_pod, unhealthy_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue

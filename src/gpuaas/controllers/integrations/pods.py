@@ -7,12 +7,19 @@ workload is shared by many pods, which come and go, and that starting and stoppi
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys, pod_groups, podsets
-from gpuaas.admission.integrations.integration import CannotCompose
-from gpuaas.admission.integrations.jobs import annotations_of, new_workload, owner_reference, prebuilt_of, queue_of
-from gpuaas.admission.integrations.outcome import eviction_of
-from gpuaas.admission.integrations.pods import (
+from gpuaas.base.clock import rfc3339
+from gpuaas.base.errors import NotFound
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import PODS
+from gpuaas.controllers.integrations.queueable import QueueableController
+from gpuaas.controllers.integrations.workloads import Later, count_ungated, patch_to
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys, pod_groups, podsets
+from gpuaas.kueue.integrations.integration import CannotCompose
+from gpuaas.kueue.integrations.jobs import annotations_of, new_workload, owner_reference, prebuilt_of, queue_of
+from gpuaas.kueue.integrations.outcome import eviction_of
+from gpuaas.kueue.integrations.pods import (
     Pods,
     can_run,
     group_of,
@@ -23,14 +30,7 @@ from gpuaas.admission.integrations.pods import (
     started,
     unit,
 )
-from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing, Info
-from gpuaas.base.clock import rfc3339
-from gpuaas.base.errors import NotFound
-from gpuaas.client.kueue import WORKLOADS
-from gpuaas.client.protocol import Object
-from gpuaas.client.resources import PODS
-from gpuaas.controllers.integrations.queueable import QueueableController
-from gpuaas.controllers.integrations.workloads import Later, count_ungated, patch_to
+from gpuaas.kueue.integrations.podsets import CannotStart, FlavorMissing, Info
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL

@@ -8,16 +8,16 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import outcome
-from gpuaas.admission.integrations.integration import Queueable
-from gpuaas.admission.integrations.jobs import is_elastic, prebuilt_of, queue_of
-from gpuaas.admission.integrations.keys import IS_GROUP
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.kueue import RESOURCE_FLAVORS
 from gpuaas.client.protocol import Object, Propagation
 from gpuaas.controllers.integrations.held import HeldController
 from gpuaas.controllers.integrations.matching import Matching
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import outcome
+from gpuaas.kueue.integrations.integration import Queueable
+from gpuaas.kueue.integrations.jobs import is_elastic, prebuilt_of, queue_of
+from gpuaas.kueue.integrations.keys import IS_GROUP
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.metadata import annotations_of, is_deleting, key_of, owners_of, uid_of

@@ -7,15 +7,15 @@ against the one that holds quota now. A pod that was let go a moment ago counts 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys, outcome, slices
-from gpuaas.admission.integrations.jobs import is_elastic
-from gpuaas.admission.integrations.pods import has_gate
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.resources import PODS
 from gpuaas.controllers.integrations.slices import holder_of, job_of, slice_of
 from gpuaas.controllers.integrations.workloads import BY_JOB, count_ungated, jobs_of, patch_to
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys, outcome, slices
+from gpuaas.kueue.integrations.jobs import is_elastic
+from gpuaas.kueue.integrations.pods import has_gate
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue

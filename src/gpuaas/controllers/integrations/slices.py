@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuaas.admission.integrations import keys, outcome, slices
-from gpuaas.admission.life import conditions_of
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.integrations.workloads import BY_JOB, Later, job_key, patch_to
+from gpuaas.kueue.integrations import keys, outcome, slices
+from gpuaas.kueue.workload_state import conditions_of
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import annotations_of, controller_of, is_controlled_by, is_deleting, key_of
 

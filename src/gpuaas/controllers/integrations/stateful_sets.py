@@ -6,11 +6,17 @@ Scaled to zero a set keeps its workload, on hold and without quota; scaled up ag
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys, outcome
-from gpuaas.admission.integrations.jobs import annotations_of, labels_of, owner_reference, queue_of
-from gpuaas.admission.integrations.pods import group_of, has_ended
-from gpuaas.admission.integrations.replicated import (
+from gpuaas.base.errors import AlreadyExists, NotFound
+from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.protocol import Object
+from gpuaas.client.resources import PODS, STATEFUL_SETS
+from gpuaas.controllers.integrations.held import HeldController
+from gpuaas.controllers.integrations.workloads import patch_to
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys, outcome
+from gpuaas.kueue.integrations.jobs import annotations_of, labels_of, owner_reference, queue_of
+from gpuaas.kueue.integrations.pods import group_of, has_ended
+from gpuaas.kueue.integrations.replicated import (
     STATEFUL_SET,
     belongs_to_others,
     member,
@@ -19,12 +25,6 @@ from gpuaas.admission.integrations.replicated import (
     stateful_set_workload,
     workload_name_of,
 )
-from gpuaas.base.errors import AlreadyExists, NotFound
-from gpuaas.client.kueue import WORKLOADS
-from gpuaas.client.protocol import Object
-from gpuaas.client.resources import PODS, STATEFUL_SETS
-from gpuaas.controllers.integrations.held import HeldController
-from gpuaas.controllers.integrations.workloads import patch_to
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.metadata import Key, controller_of, finalizers_of, is_deleting, owners_of, uid_of

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.integrations import outcome
-from gpuaas.admission.integrations.pods import group_of
-from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.client.kueue import FINALIZER, WORKLOADS
 from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.kueue.integrations import outcome
+from gpuaas.kueue.integrations.pods import group_of
+from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.observe.series import Series
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import controller_of, finalizers_of, is_deleting, owners_of

@@ -6,9 +6,9 @@ They count from the moment they change, also for workloads that wait already; wh
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.resources import Limits, limits_of
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import LIMIT_RANGES, RUNTIME_CLASSES
+from gpuaas.kueue.resources import Limits, limits_of
 from gpuaas.runtime.informer import Informer
 
 

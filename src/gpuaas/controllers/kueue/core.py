@@ -9,14 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.device_claims import Devices
-from gpuaas.admission.integrations.keys import JOB_UID
-from gpuaas.admission.life import conditions_of, is_true, life_of, pending_status, status_with
-from gpuaas.admission.quotas import cluster_queue_named
-from gpuaas.admission.unadmitted import explained
-from gpuaas.admission.visibility import pending_entry
-from gpuaas.admission.workloads import Reader, gates_of
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -50,6 +42,14 @@ from gpuaas.engine.lifecycle import Life, lasting_checks, required_checks
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.supervise import Surroundings, next_step
 from gpuaas.engine.values import StopPolicy
+from gpuaas.kueue.configuration.settings import Configuration, Configured
+from gpuaas.kueue.dra.claims import Devices
+from gpuaas.kueue.integrations.keys import JOB_UID
+from gpuaas.kueue.quotas import cluster_queue_named
+from gpuaas.kueue.unadmitted import explained
+from gpuaas.kueue.visibility import pending_entry
+from gpuaas.kueue.workload_state import conditions_of, is_true, life_of, pending_status, status_with
+from gpuaas.kueue.workloads import Reader, gates_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue

@@ -7,10 +7,10 @@ told of the moment of a scrape has the values of that moment.
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.metric_labels import WORKLOAD, CustomLabels, values
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from gpuaas.client.protocol import Object, Resource
+from gpuaas.kueue.metric_labels import WORKLOAD, CustomLabels, values
+from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.observe.kueue import object_of, widened
 from gpuaas.observe.series import Labels, Series
 from gpuaas.runtime.informer import Informer

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gpuaas.admission.configuration import ReasonRules
-from gpuaas.admission.device_claims import CLAIMED
-from gpuaas.admission.device_inventory import backing_classes, resource_of
-from gpuaas.admission.unadmitted import MISCONFIGURED
-from gpuaas.admission.workloads import UNCOUNTED, Reader, queueable
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, DEVICE_SLICES
 from gpuaas.engine.lifecycle import Flag, Life
 from gpuaas.engine.values import Millis
+from gpuaas.kueue.configuration.settings import ReasonRules
+from gpuaas.kueue.dra.claims import CLAIMED
+from gpuaas.kueue.dra.inventory import backing_classes, resource_of
+from gpuaas.kueue.unadmitted import MISCONFIGURED
+from gpuaas.kueue.workloads import UNCOUNTED, Reader, queueable
 from gpuaas.runtime.informer import Informer
 
 _BLAMED: Final = frozenset({UNCOUNTED, MISCONFIGURED})

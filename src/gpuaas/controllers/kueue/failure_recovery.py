@@ -8,11 +8,11 @@ does no harm.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
+from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import WARNING
 from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, key_of

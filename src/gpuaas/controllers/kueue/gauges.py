@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import gpuaas
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.tally import Tally
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.kueue.custom_labels import AdmittedByLabels
 from gpuaas.controllers.kueue.metrics import KueueCounts
@@ -21,6 +19,8 @@ from gpuaas.engine.shares import share
 from gpuaas.engine.tree import CohortNode, Node
 from gpuaas.engine.values import Quota
 from gpuaas.engine.world import natural
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.usage_counts import Tally
 from gpuaas.observe.kueue import BUILD_INFO, COMMON, KUEUE_VERSION
 from gpuaas.observe.series import Labels, lines
 from gpuaas.runtime.informer import Informer

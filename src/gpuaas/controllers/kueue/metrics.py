@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations.outcome import REPLACED
-from gpuaas.admission.life import conditions_of, is_true
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.client.protocol import Object
 from gpuaas.engine.assign import Mode
 from gpuaas.engine.cycle import NO_LONGER_FITS, OVERLAPS
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.plan import Plan
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations.outcome import REPLACED
+from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.observe.series import Series
 
 View = Mapping[str, Any]

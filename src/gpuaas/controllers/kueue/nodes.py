@@ -9,15 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations import keys
-from gpuaas.admission.integrations.outcome import eviction_of, is_finished
-from gpuaas.admission.integrations.pods import has_ended
-from gpuaas.admission.integrations.podsets import CannotStart, from_admission
-from gpuaas.admission.integrations.slices import slice_name
-from gpuaas.admission.life import life_of, status_with
-from gpuaas.admission.node_health import ready_condition, runs, verdict
-from gpuaas.admission.placement import hosts_of, is_placed_pod, unhealthy_of
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import ADMISSION_CHECKS, RESOURCE_FLAVORS, WORKLOADS
@@ -26,6 +17,15 @@ from gpuaas.client.resources import NODES, PODS
 from gpuaas.engine.lifecycle import NODE_FAILURES, evict, lasting_checks
 from gpuaas.engine.topology_values import HOSTNAME
 from gpuaas.engine.values import Check
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations import keys
+from gpuaas.kueue.integrations.outcome import eviction_of, is_finished
+from gpuaas.kueue.integrations.pods import has_ended
+from gpuaas.kueue.integrations.podsets import CannotStart, from_admission
+from gpuaas.kueue.integrations.slices import slice_name
+from gpuaas.kueue.node_health import ready_condition, runs, verdict
+from gpuaas.kueue.topology_assignment import hosts_of, is_placed_pod, unhealthy_of
+from gpuaas.kueue.workload_state import life_of, status_with
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL

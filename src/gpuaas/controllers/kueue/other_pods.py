@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuaas.admission.integrations.pods import has_ended
-from gpuaas.admission.placement import room_of, takes_room
 from gpuaas.base.clock import Clock
 from gpuaas.client.protocol import Object
 from gpuaas.engine.changes import OtherUsage
 from gpuaas.engine.topology import Places
+from gpuaas.kueue.integrations.pods import has_ended
+from gpuaas.kueue.topology_assignment import room_of, takes_room
 from gpuaas.runtime.informer import Informer
 
 _TOGETHER = 1.0  # seconds

@@ -8,12 +8,6 @@ the checks themselves can be used stands in their condition Active.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.admission import provisioning
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations.jobs import owner_reference
-from gpuaas.admission.integrations.podsets import CannotStart, FlavorMissing
-from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.provisioning import CONTROLLER, Inconsistent, Part
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
 from gpuaas.client.kueue import (
@@ -25,6 +19,12 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import POD_TEMPLATES
+from gpuaas.kueue import provisioning
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations.jobs import owner_reference
+from gpuaas.kueue.integrations.podsets import CannotStart, FlavorMissing
+from gpuaas.kueue.provisioning import CONTROLLER, Inconsistent, Part
+from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of

@@ -10,12 +10,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
-from gpuaas.admission.integrations.keys import JOB_UID
-from gpuaas.admission.integrations.outcome import REPLACED, ended, is_finished
-from gpuaas.admission.ledger import preemption_entry
-from gpuaas.admission.life import conditions_of, holds, life_of, status_with
-from gpuaas.admission.status import admission
-from gpuaas.admission.workloads import boost_of
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
@@ -25,6 +19,12 @@ from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, lasting_checks, required_checks, reserve
 from gpuaas.engine.plan import Admitted, Plan, Preempted
 from gpuaas.engine.queues import Tree
+from gpuaas.kueue.integrations.keys import JOB_UID
+from gpuaas.kueue.integrations.outcome import REPLACED, ended, is_finished
+from gpuaas.kueue.ledger import preemption_entry
+from gpuaas.kueue.status import admission
+from gpuaas.kueue.workload_state import conditions_of, holds, life_of, status_with
+from gpuaas.kueue.workloads import boost_of
 from gpuaas.runtime.eager import begin
 from gpuaas.runtime.events import NORMAL, Recorder
 from gpuaas.runtime.informer import Informer

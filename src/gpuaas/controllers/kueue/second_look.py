@@ -10,16 +10,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.life import life_of, status_with
-from gpuaas.admission.placement import (
-    checked_pod_sets,
-    failed_node_of,
-    is_of_one_pod,
-    needs_second_look,
-    unhealthy_of,
-    with_places,
-)
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
@@ -28,6 +18,16 @@ from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import NODE_FAILURES, evict, is_true, lasting_checks, required_checks, reserve
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.topology_values import HOSTNAME
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.topology_assignment import (
+    checked_pod_sets,
+    failed_node_of,
+    is_of_one_pod,
+    needs_second_look,
+    unhealthy_of,
+    with_places,
+)
+from gpuaas.kueue.workload_state import life_of, status_with
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.writes import write_status

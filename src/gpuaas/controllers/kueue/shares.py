@@ -6,12 +6,12 @@ Looked at whenever a ClusterQueue's status says that its use changed; the number
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, Configured
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.shares import share
 from gpuaas.engine.tree import Node
+from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.writes import write_status
 

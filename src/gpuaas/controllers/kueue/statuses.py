@@ -4,10 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuaas.admission.activity import Active, check_names, cluster_queue_active, flavor_names, local_queue_active
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.quotas import cluster_queue_named
-from gpuaas.admission.tally import Share, Tally, cluster_queue_status, local_queue_status, share_of
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -20,6 +16,10 @@ from gpuaas.client.kueue import (
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object, Resource
+from gpuaas.kueue.activity import Active, check_names, cluster_queue_active, flavor_names, local_queue_active
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.quotas import cluster_queue_named
+from gpuaas.kueue.usage_counts import Share, Tally, cluster_queue_status, local_queue_status, share_of
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import is_deleting

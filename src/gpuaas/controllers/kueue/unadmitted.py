@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
-from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.unadmitted import MISCONFIGURED, SUSPENDED, Said, reason_of, standing, why_unreserved
 from gpuaas.client.protocol import Object
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.items import Shape
 from gpuaas.engine.plan import Plan
+from gpuaas.kueue.configuration.settings import Configuration, Configured
+from gpuaas.kueue.unadmitted import MISCONFIGURED, SUSPENDED, Said, reason_of, standing, why_unreserved
 from gpuaas.runtime.informer import Informer
 
 Place = tuple[str, str, str, str]

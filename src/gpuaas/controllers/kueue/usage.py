@@ -7,13 +7,13 @@ are the engine's.
 import asyncio
 from collections.abc import Callable
 
-from gpuaas.admission.quotas import cluster_queue_named
 from gpuaas.base.clock import Clock, rfc3339
 from gpuaas.base.errors import ApiError
 from gpuaas.base.quantity import NANO, Quantity, parse_quantity
 from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Object
 from gpuaas.engine.engine import Engine
+from gpuaas.kueue.quotas import cluster_queue_named
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.writes import write_status
 

@@ -10,9 +10,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from gpuaas.admission.life import conditions_of, holds, pending_status
-from gpuaas.admission.status import resource_requests
-from gpuaas.admission.unadmitted import reason_of
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
@@ -20,6 +17,9 @@ from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.engine.plan import Passed
 from gpuaas.engine.reasons import Token
+from gpuaas.kueue.status import resource_requests
+from gpuaas.kueue.unadmitted import reason_of
+from gpuaas.kueue.workload_state import conditions_of, holds, pending_status
 from gpuaas.runtime.eager import begin
 from gpuaas.runtime.events import WARNING, Recorder
 from gpuaas.runtime.pace import Pace

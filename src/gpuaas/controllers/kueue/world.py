@@ -8,13 +8,13 @@ not show it yet are not taken for its release.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuaas.admission import quotas
-from gpuaas.admission.life import conditions_of, is_true
-from gpuaas.admission.workloads import Reader, holds_quota, millis, queueable
 from gpuaas.controllers.kueue.other_pods import OtherPods
 from gpuaas.engine.changes import Admitted, Change, Evicted, Finished, Gone, OtherUsage, PodsReady, Released, Reserved
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.values import StopPolicy, Workload
+from gpuaas.kueue import quotas
+from gpuaas.kueue.workload_state import conditions_of, is_true
+from gpuaas.kueue.workloads import Reader, holds_quota, millis, queueable
 
 Object = dict[str, Any]
 View = Mapping[str, Any]

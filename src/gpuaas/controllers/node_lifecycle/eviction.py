@@ -8,7 +8,7 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.controllers.node_lifecycle.controller import ON_NODE, node_of
-from gpuaas.devices.constraints import tolerates
+from gpuaas.nodefit.constraints import tolerates
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of

@@ -7,7 +7,7 @@ import msgspec
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.client.protocol import Object
-from gpuaas.devices.book import Ask
+from gpuaas.nodefit.book import Ask
 from gpuaas.runtime.pods import condition_of
 
 _CONSTRAINTS = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "preemptionPolicy")

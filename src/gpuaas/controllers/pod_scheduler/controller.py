@@ -15,10 +15,10 @@ from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.pod_scheduler import conditions
-from gpuaas.devices.book import Ask, Book, read_pod
-from gpuaas.devices.neighbours import concerns_others
-from gpuaas.devices.place import Placed, Unplaced, place
-from gpuaas.devices.preempt import Eviction
+from gpuaas.nodefit.book import Ask, Book, read_pod
+from gpuaas.nodefit.neighbours import concerns_others
+from gpuaas.nodefit.place import Placed, Unplaced, place
+from gpuaas.nodefit.preempt import Eviction
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuaas.admission.integrations.config import JobsConfig
 from gpuaas.client.kueue import PRIORITY_CLASSES
+from gpuaas.kueue.integrations.config import JobsConfig
 from gpuaas.testing.house import House
 
 

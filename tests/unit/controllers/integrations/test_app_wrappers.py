@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.integrations.app_wrapper import APP_WRAPPERS, inferred, value_at
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, JOBS, PODS
+from gpuaas.kueue.integrations.app_wrapper import APP_WRAPPERS, inferred, value_at
 from gpuaas.testing.house import House, condition, template
 
 QUEUE = "kueue.x-k8s.io/queue-name"

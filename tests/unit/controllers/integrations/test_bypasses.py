@@ -9,11 +9,6 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.integrations.config import MANAGED_NAMESPACE, JobsConfig
-from gpuaas.admission.integrations.job_set import JOB_SETS
-from gpuaas.admission.integrations.notebook import NOTEBOOKS, STOPPED
-from gpuaas.admission.integrations.ray import CLUSTERS
-from gpuaas.admission.integrations.training import TRAINING_KINDS
 from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import (
@@ -26,6 +21,11 @@ from gpuaas.client.resources import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
+from gpuaas.kueue.integrations.config import MANAGED_NAMESPACE, JobsConfig
+from gpuaas.kueue.integrations.job_set import JOB_SETS
+from gpuaas.kueue.integrations.notebook import NOTEBOOKS, STOPPED
+from gpuaas.kueue.integrations.ray import CLUSTERS
+from gpuaas.kueue.integrations.training import TRAINING_KINDS
 from gpuaas.testing.house import House, condition, is_suspended, job, template, with_label, with_note
 
 QUEUE = "kueue.x-k8s.io/queue-name"

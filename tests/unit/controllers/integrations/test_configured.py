@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuaas.admission.integrations.config import MANAGED_NAMESPACE, JobsConfig
 from gpuaas.client.kueue import KUEUES
 from gpuaas.client.resources import JOBS, PODS
+from gpuaas.kueue.integrations.config import MANAGED_NAMESPACE, JobsConfig
 from gpuaas.testing.house import House, is_suspended, job, template
 
 MANAGED = {MANAGED_NAMESPACE: "true"}

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuaas.admission.configuration_file import configuration_of
-from gpuaas.admission.integrations.ray import CLUSTERS
 from gpuaas.client.kueue import PRIORITY_CLASSES
 from gpuaas.client.resources import JOBS, PODS
+from gpuaas.kueue.configuration.file import configuration_of
+from gpuaas.kueue.integrations.ray import CLUSTERS
 from gpuaas.testing.house import House, job, template, with_label
 
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.integrations.job_set import JOB_SETS
-from gpuaas.admission.integrations.notebook import BY_KUEUE, NOTEBOOKS, STOPPED
-from gpuaas.admission.integrations.ray import CLUSTERS, RAY_JOBS, RAY_SERVICES
-from gpuaas.admission.integrations.train_job import RUNTIMES, TRAIN_JOBS
-from gpuaas.admission.integrations.training import TRAINING_KINDS
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import JOBS, PODS
+from gpuaas.kueue.integrations.job_set import JOB_SETS
+from gpuaas.kueue.integrations.notebook import BY_KUEUE, NOTEBOOKS, STOPPED
+from gpuaas.kueue.integrations.ray import CLUSTERS, RAY_JOBS, RAY_SERVICES
+from gpuaas.kueue.integrations.train_job import RUNTIMES, TRAIN_JOBS
+from gpuaas.kueue.integrations.training import TRAINING_KINDS
 from gpuaas.testing.house import House, condition, job, template, with_label
 
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.integrations.places import layout
-from gpuaas.admission.status import topology_assignment
 from gpuaas.base.clock import VirtualClock
 from gpuaas.client.kueue import CLUSTER_QUEUES, KUEUE, LOCAL_QUEUES, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, NODES, PODS
 from gpuaas.controllers.integrations.places import PlacesController
+from gpuaas.kueue.integrations.places import layout
+from gpuaas.kueue.status import topology_assignment
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.house import House, job, with_note
 from gpuaas.testing.time import scenario, stage

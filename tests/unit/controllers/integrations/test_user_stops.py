@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from gpuaas.admission.configuration import Configured
-from gpuaas.admission.integrations.notebook import NOTEBOOKS, STOPPED, Notebook
 from gpuaas.base.clock import VirtualClock
 from gpuaas.client.kueue import KUEUE, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.resources import NAMESPACES
 from gpuaas.controllers.integrations.held import POD_PRIORITY_CLASSES
 from gpuaas.controllers.integrations.kinds import controller_for
 from gpuaas.controllers.integrations.queueable import USER_STOPPED
+from gpuaas.kueue.configuration.settings import Configured
+from gpuaas.kueue.integrations.notebook import NOTEBOOKS, STOPPED, Notebook
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace
 from gpuaas.testing.time import scenario, stage

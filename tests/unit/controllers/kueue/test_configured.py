@@ -5,10 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.integrations.config import JobsConfig
-from gpuaas.admission.integrations.registry import JOB_KINDS
-from gpuaas.admission.resources import ResourceRules
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -29,6 +25,10 @@ from gpuaas.controllers.kueue_operator import KueueOperator
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.supervise import ReadyRules
 from gpuaas.engine.usage_share import UsageConfig
+from gpuaas.kueue.configuration.settings import Configuration, Configured
+from gpuaas.kueue.integrations.config import JobsConfig
+from gpuaas.kueue.integrations.registry import JOB_KINDS
+from gpuaas.kueue.resources import ResourceRules
 from gpuaas.runtime.controller import Controller, Deps
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.life import holds
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Internal
 from gpuaas.client.kueue import (
@@ -23,6 +22,7 @@ from gpuaas.client.kueue import (
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import LIMIT_RANGES, NAMESPACES, RUNTIME_CLASSES
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
+from gpuaas.kueue.workload_state import holds
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace
 from gpuaas.testing.time import Stage, scenario, stage

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.configuration import Configuration, MetricsConfig
-from gpuaas.admission.metric_labels import CustomLabel, CustomLabels
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
+from gpuaas.kueue.configuration.settings import Configuration, MetricsConfig
+from gpuaas.kueue.metric_labels import CustomLabel, CustomLabels
 from gpuaas.observe.kueue import MEASURES, widened
 from gpuaas.testing.time import scenario
 

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from gpuaas.admission.configuration import Configuration, Configured
-from gpuaas.admission.device_rules import DeviceMapping, DeviceRules, Source
 from gpuaas.base.clock import VirtualClock
 from gpuaas.client.kueue import CLUSTER_QUEUES, KUEUE, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, DEVICE_SLICES, NAMESPACES
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
+from gpuaas.kueue.configuration.settings import Configuration, Configured
+from gpuaas.kueue.dra.rules import DeviceMapping, DeviceRules, Source
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace
 from gpuaas.testing.time import Stage, scenario, stage

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.configuration import Configuration, Configured, NodeRules
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.controllers.kueue import FailureRecovery
+from gpuaas.kueue.configuration.settings import Configuration, Configured, NodeRules
 from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.time import Stage, scenario, stage
 

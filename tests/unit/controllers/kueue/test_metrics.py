@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuaas.admission.configuration import Configuration, Configured, MetricsConfig
-from gpuaas.admission.integrations.registry import JOB_KINDS
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, KUEUE, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
@@ -20,6 +18,8 @@ from gpuaas.controllers.integrations.kinds import controller_for
 from gpuaas.controllers.integrations.pods import PodController
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
+from gpuaas.kueue.configuration.settings import Configuration, Configured, MetricsConfig
+from gpuaas.kueue.integrations.registry import JOB_KINDS
 from gpuaas.observe.kueue import MEASURES, new_series
 from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.observe.series import Measure, Series

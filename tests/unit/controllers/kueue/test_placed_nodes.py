@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.configuration import Configuration, Configured, NodeRules
-from gpuaas.admission.placement import hosts_of, unhealthy_of
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
@@ -20,6 +18,8 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.kueue import KueueCore, PlacedNodes, QueueStatuses
+from gpuaas.kueue.configuration.settings import Configuration, Configured, NodeRules
+from gpuaas.kueue.topology_assignment import hosts_of, unhealthy_of
 from gpuaas.runtime.controller import Deps
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.objects import namespace

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpuaas.admission.configuration import Configuration, ReasonRules
 from gpuaas.client.kueue import LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.resources import NAMESPACES
+from gpuaas.kueue.configuration.settings import Configuration, ReasonRules
 from gpuaas.testing.objects import namespace
 from gpuaas.testing.time import Stage, scenario
 

@@ -1,0 +1,1 @@
+"""Dynamic resource allocation: DeviceClasses, ResourceSlices and claims as quota."""

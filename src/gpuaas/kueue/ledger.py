@@ -1,0 +1,67 @@
+"""A preemption as the ledger keeps it: made from the decision and the two workloads, at the moment of the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.base.clock import parse_rfc3339, rfc3339
+from gpuaas.engine.amounts import text
+from gpuaas.engine.plan import Preempted
+from gpuaas.kueue.workload_state import conditions_of, is_true
+
+View = Mapping[str, Any]
+
+
+def preemption_entry(decided: Preempted, victim: View, preemptor: View | None, now: float) -> dict[str, Any]:
+    ran = _ran_seconds(victim, now)
+    freed: dict[str, int] = {}
+    for _, resource, amount in decided.frees:
+        freed[resource] = freed.get(resource, 0) + amount
+    gpus = sum(amount for resource, amount in freed.items() if is_gpu(resource))
+    return {
+        "apiVersion": "gpuaas.dev/v1alpha1",
+        "kind": "Preemption",
+        "metadata": {
+            "generateName": f"{victim['metadata']['name'][:50]}-",
+            "namespace": victim["metadata"]["namespace"],
+        },
+        "spec": {
+            "at": rfc3339(now),
+            "victim": _party(victim, decided.key, decided.cluster_queue),
+            "preemptor": _party(preemptor, decided.by, decided.by_queue),
+            "rule": decided.rule.value,
+            "message": decided.message,
+            "freed": {resource: text(resource, amount) for resource, amount in sorted(freed.items())},
+            "ranSeconds": ran,
+            "gpuSecondsLost": gpus * ran,
+        },
+    }
+
+
+def is_gpu(resource: str) -> bool:
+    """`nvidia.com/gpu`, `amd.com/gpu`, shared and MIG slices: what is counted as a GPU in reports."""
+    name = resource.rpartition("/")[2]
+    return "/" in resource and (name.startswith(("gpu", "mig-")))
+
+
+def _ran_seconds(victim: View, now: float) -> int:
+    admitted = conditions_of(victim).get("Admitted")
+    if admitted is None or not is_true(admitted):
+        return 0
+    return max(0, int(now - parse_rfc3339(admitted["lastTransitionTime"])))
+
+
+def _party(workload: View | None, key: str, cluster_queue: str) -> dict[str, Any]:
+    namespace, _, name = key.partition("/")
+    found = workload or {"metadata": {}, "spec": {}}
+    owners = found["metadata"].get("ownerReferences") or ()
+    owner = next((f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")), "")
+    party = {
+        "namespace": namespace,
+        "name": name,
+        "uid": found["metadata"].get("uid", ""),
+        "clusterQueue": cluster_queue,
+        "priority": (found.get("spec") or {}).get("priority") or 0,
+    }
+    return {**party, "owner": owner} if owner else party
