@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.base.names import is_label_value, is_qualified_name
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "in", "notin", "exists", "!"
@@ -250,3 +251,37 @@ def _unescape(value: str) -> str:
         else:
             made += char
     return made
+
+
+def checked_label_selector(selector: Mapping[str, Any]) -> LabelSelector:
+    """The object form with client-go's checks: an operator, key or value that cannot be raises ValueError in its text."""
+    requirements = [
+        _checked_requirement(key, IN, (value,)) for key, value in sorted((selector.get("matchLabels") or {}).items())
+    ]
+    for expression in selector.get("matchExpressions") or ():
+        operator = _OBJECT_OPERATORS.get(expression.get("operator"))
+        if operator is None:
+            raise ValueError(f'"{expression.get("operator")}" is not a valid label selector operator')
+        values = tuple(expression.get("values") or ())
+        requirements.append(_checked_requirement(expression.get("key", ""), operator, values))
+    return LabelSelector(tuple(requirements))
+
+
+_OBJECT_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": DOES_NOT_EXIST}
+
+
+def _checked_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    errors: list[FieldError] = []
+    if complaints := is_qualified_name(key):
+        errors.append(invalid("key", key, "; ".join(complaints)))
+    if operator in (IN, NOT_IN) and not values:
+        errors.append(invalid("values", None, "for 'in', 'notin' operators, values set can't be empty"))
+    if operator in (EXISTS, DOES_NOT_EXIST) and values:
+        errors.append(invalid("values", list(values), "values set must be empty for exists and does not exist"))
+    for index, value in enumerate(values):
+        if complaints := is_label_value(value):
+            errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(complaints)))
+    if errors:
+        texts = list(dict.fromkeys(str(error) for error in errors))
+        raise ValueError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    return Requirement(key, operator, values)

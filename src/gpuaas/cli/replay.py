@@ -1,6 +1,6 @@
-"""`gpuaas replay FILE...`: run conformance vectors through the admission engine and say where it decides otherwise.
+"""`gpuaas replay FILE...`: run conformance vectors through our own decisions and show where they differ.
 
-Knows the kind of a vector by its keys. Ends with `N of M agree`; exits 1 when one differs, 2 when a file cannot be read
+Recognises the kind of a vector by its keys. Ends with `N of M agree`; exits 1 when one differs, 2 when a file cannot be read
 as vectors.
 """
 
@@ -17,7 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gpuaas.kueue.vectors import Difference, Verdict, judge, kind_of
+from gpuaas.fleet import placement_vectors
+from gpuaas.kueue import vectors as queue_vectors
+from gpuaas.kueue.vectors import Difference, Verdict
 
 
 @click.command()
@@ -25,7 +27,7 @@ from gpuaas.kueue.vectors import Difference, Verdict, judge, kind_of
 @click.option("--family", help="Only vectors of this family, by its name in the file.  [default: all]")
 @click.option("--show", default=10, show_default=True, help="How many differing vectors to print.")
 def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
-    """Run vectors (JSON lines, plain or .gz) through the engine and compare its decisions with the measured ones."""
+    """Run vectors (JSON lines, plain or .gz) and compare our decisions with the measured ones."""
     console = Console()
     vectors = [vector for file in files for vector in _read(file)]
     if family is not None:
@@ -50,6 +52,7 @@ def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
 
 def _judged(vector: dict[str, Any]) -> Verdict:
     try:
+        judge = placement_vectors.judge if placement_vectors.is_placement(vector) else queue_vectors.judge
         return judge(vector)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         name = (vector.get("scenario") or vector).get("name", "a vector without a name")
@@ -72,13 +75,18 @@ def _vector(line: str, where: str) -> dict[str, Any]:
         vector = json.loads(line)
     except ValueError as error:
         raise Unreadable(f"{where}: not JSON: {error}") from error
-    if not isinstance(vector, dict) or kind_of(vector) is None:
+    if not isinstance(vector, dict) or not _is_known(vector):
         keys = ", ".join(sorted(vector)) if isinstance(vector, dict) else type(vector).__name__
         raise Unreadable(
             f"{where}: not a vector this command runs: found {keys or 'no keys'}; "
-            "a queueing vector has `scenario` and `expect`, a topology vector `levels`, `nodes`, `steps` and `expect`"
+            "a queueing vector has `scenario` and `expect`, a topology vector `levels`, `nodes`, `steps` and `expect`, "
+            "a placement vector `steps` and an `expect` of placements"
         )
     return vector
+
+
+def _is_known(vector: dict[str, Any]) -> bool:
+    return queue_vectors.kind_of(vector) is not None or placement_vectors.is_placement(vector)
 
 
 class Unreadable(click.ClickException):

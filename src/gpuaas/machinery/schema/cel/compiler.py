@@ -118,10 +118,15 @@ class Expression:
 
 
 def compile_expression(
-    source: str, variables: Mapping[str, Type], structs: Callable[[str], Type | None] | None = None
+    source: str,
+    variables: Mapping[str, Type],
+    structs: Callable[[str], Type | None] | None = None,
+    library: Mapping[str, list[Overload]] | None = None,
 ) -> Expression:
-    """`structs` knows the types whose values may be written down: by their name, None where there is no such type."""
+    """`structs` knows the types whose values may be written down: by their name, None where there is no such type.
+    `library` holds functions that only this expression may call, beside those of every expression."""
     compiler = Compiler(source, variables)
+    compiler.library = library or {}
     compiler.structs = structs
     try:
         type_, run = compiler.compile(parse(source))
@@ -160,6 +165,7 @@ class Compiler:
         self.slots = 0
         self.meets_text = False
         self.structs: Callable[[str], Type | None] | None = None
+        self.library: Mapping[str, list[Overload]] = {}
         self.mixes = False  # whether literals here may hold values of several types
         self.mixed: list[tuple[int, str]] = []  # those that do and may not: told where nothing else is wrong
         self.types: dict[int, Type] | None = None  # of the parts, where somebody asks for them
@@ -374,7 +380,8 @@ class Compiler:
         qualified = self._qualified(node)
         if qualified is not None:
             name, target = qualified, None
-        overloads = [each for each in FUNCTIONS.get(name, ()) if each.method == (target is not None)]
+        known = [*FUNCTIONS.get(name, ()), *self.library.get(name, ())]
+        overloads = [each for each in known if each.method == (target is not None)]
         if not overloads:
             self.issue(node.at, f"undeclared reference to '{name}' (in container '')")
         nodes = [*([target] if target is not None else []), *node.args]
