@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gpuaas.fleet import placement_vectors
-from gpuaas.kueue import vectors as queue_vectors
-from gpuaas.kueue.vectors import Difference, Verdict
+from gpuaas.cli.vectors import devices, placement, queues
+from gpuaas.cli.vectors.verdicts import Difference, Verdict
+
+Vector = dict[str, Any]
+# How a kind is recognised, and what judges it.
+_KINDS: tuple[tuple[Callable[[Vector], bool], Callable[[Vector], Verdict]], ...] = (
+    (placement.is_placement, placement.judge),
+    (devices.is_devices, devices.judge),
+    (lambda vector: queues.kind_of(vector) is not None, queues.judge),
+)
 
 
 @click.command()
@@ -35,24 +42,36 @@ def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
     if not vectors:
         raise click.ClickException("no vectors: the files are empty, or none is of that family")
     differing: list[Verdict] = []
+    informative: list[Verdict] = []
+    compared = 0
     columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         for vector in progress.track(vectors):
             verdict = _judged(vector)
+            if verdict.informative:
+                informative.append(verdict)
+                continue
+            compared += not devices.is_facts(vector)
             if not verdict.agrees:
                 differing.append(verdict)
     for verdict in differing[:show]:
         _print(console, verdict)
     if len(differing) > show:
         console.print(f"... and {len(differing) - show} more")
-    console.print(f"{len(vectors) - len(differing)} of {len(vectors)} agree", highlight=False)
+    if informative:
+        agreeing = sum(verdict.agrees for verdict in informative)
+        console.print(
+            f"apart: {len(informative)} that a newer version of the original answers otherwise, {agreeing} of them as here",
+            highlight=False,
+        )
+    console.print(f"{compared - len(differing)} of {compared} agree", highlight=False)
     if differing:
         raise SystemExit(1)
 
 
 def _judged(vector: dict[str, Any]) -> Verdict:
     try:
-        judge = placement_vectors.judge if placement_vectors.is_placement(vector) else queue_vectors.judge
+        judge = next(judge for is_kind, judge in _KINDS if is_kind(vector))
         return judge(vector)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         name = (vector.get("scenario") or vector).get("name", "a vector without a name")
@@ -80,13 +99,13 @@ def _vector(line: str, where: str) -> dict[str, Any]:
         raise Unreadable(
             f"{where}: not a vector this command runs: found {keys or 'no keys'}; "
             "a queueing vector has `scenario` and `expect`, a topology vector `levels`, `nodes`, `steps` and `expect`, "
-            "a placement vector `steps` and an `expect` of placements"
+            "a placement vector `steps` and an `expect` of placements, a device vector `family`, `group`, `input` and `expect`"
         )
     return vector
 
 
 def _is_known(vector: dict[str, Any]) -> bool:
-    return queue_vectors.kind_of(vector) is not None or placement_vectors.is_placement(vector)
+    return any(is_kind(vector) for is_kind, _ in _KINDS)
 
 
 class Unreadable(click.ClickException):

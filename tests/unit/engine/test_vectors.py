@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuaas.cli.replay import replay
-from gpuaas.kueue.vectors import judge, run_admission
+from gpuaas.cli.vectors.queues import judge, run_admission
 
 HERE = Path(__file__).parent / "vectors"
 SAMPLES = ("admission.jsonl.gz", "topology.jsonl.gz", "preference.jsonl.gz", "layers.jsonl.gz")

@@ -1,16 +1,14 @@
-"""Conformance vectors: scenarios with what the real scheduler decided, run through the engine and compared.
+"""Queueing and topology vectors: scenarios with what Kueue's scheduler decided, run through the engine and compared.
 
-A vector is a JSON object; its keys tell its kind: `scenario` holds queueing scenarios, `levels` topology scenarios.
-Running one is pure: virtual time, one second a cycle. The formats are described in the project's documentation of
-`gpuaas replay`.
+`scenario` holds queueing scenarios, `levels` topology scenarios. Time is virtual, one second a cycle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from gpuaas.cli.vectors.verdicts import Difference, Verdict
 from gpuaas.engine.changes import Finished, Released
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.engine import Engine
@@ -34,26 +32,6 @@ SECOND = 1000
 IDLE_CYCLES = 4
 MOST_CYCLES = 10_000
 """Far more than any measured step took: workloads that preempt each other in turns never settle."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where the engine and the measurement part: the first place, and both sides of it."""
-
-    where: str
-    expected: object
-    found: object
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    name: str
-    family: str
-    differences: tuple[Difference, ...]
-
-    @property
-    def agrees(self) -> bool:
-        return not self.differences
 
 
 def kind_of(vector: Object) -> str | None:

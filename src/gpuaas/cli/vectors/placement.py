@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gpuaas.cli.vectors.verdicts import Difference, Verdict
 from gpuaas.fleet.placement_cel import compile_cel
-from gpuaas.kueue.vectors import Difference, Verdict
 from gpuaas.placement.schedule import Result, schedule
 from gpuaas.placement.values import Cluster, Fleet, Object, Score
 
