@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gpuaas.cli.vectors import devices, placement, queues
+from gpuaas.cli.vectors import devices, placement, profiles, queues
 from gpuaas.cli.vectors.verdicts import Difference, Verdict
 
 Vector = dict[str, Any]
@@ -25,6 +25,7 @@ Vector = dict[str, Any]
 _KINDS: tuple[tuple[Callable[[Vector], bool], Callable[[Vector], Verdict]], ...] = (
     (placement.is_placement, placement.judge),
     (devices.is_devices, devices.judge),
+    (profiles.is_profiles, profiles.judge),
     (lambda vector: queues.kind_of(vector) is not None, queues.judge),
 )
 
@@ -43,7 +44,7 @@ def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
         raise click.ClickException("no vectors: the files are empty, or none is of that family")
     differing: list[Verdict] = []
     informative: list[Verdict] = []
-    compared = 0
+    compared = successors = 0
     columns = (TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         for vector in progress.track(vectors):
@@ -52,8 +53,10 @@ def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
                 informative.append(verdict)
                 continue
             compared += not devices.is_facts(vector)
+            successors += verdict.successor
             if not verdict.agrees:
                 differing.append(verdict)
+    profiles.close()
     for verdict in differing[:show]:
         _print(console, verdict)
     if len(differing) > show:
@@ -64,6 +67,8 @@ def replay(files: tuple[Path, ...], family: str | None, show: int) -> None:
             f"apart: {len(informative)} that a newer version of the original answers otherwise, {agreeing} of them as here",
             highlight=False,
         )
+    if successors:
+        console.print(f"apart: {successors} that an announced successor will answer otherwise", highlight=False)
     console.print(f"{compared - len(differing)} of {compared} agree", highlight=False)
     if differing:
         raise SystemExit(1)
@@ -99,7 +104,7 @@ def _vector(line: str, where: str) -> dict[str, Any]:
         raise Unreadable(
             f"{where}: not a vector this command runs: found {keys or 'no keys'}; "
             "a queueing vector has `scenario` and `expect`, a topology vector `levels`, `nodes`, `steps` and `expect`, "
-            "a placement vector `steps` and an `expect` of placements, a device vector `family`, `group`, `input` and `expect`"
+            "a placement vector `steps` and an `expect` of placements, a device or profile vector `family`, `input` and `expect`"
         )
     return vector
 

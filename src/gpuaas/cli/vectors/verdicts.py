@@ -16,12 +16,14 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`informative`: the measured version is no longer the newest, which answers otherwise; counted apart."""
+    """`informative`: the measured version is no longer the newest, which answers otherwise; counted apart. `successor`: an
+    announced one will answer otherwise; counted, and named beside."""
 
     name: str
     family: str
     differences: tuple[Difference, ...]
     informative: bool = False
+    successor: bool = False
 
     @property
     def agrees(self) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 from gpuaas.base.fielderrors import FieldError, invalid, required, show, too_many
 from gpuaas.machinery.schema.model import MISSING
 from gpuaas.machinery.schema.valuechecks import (
+    INT64,
     NO_PATH,
     Check,
     Path,
@@ -221,7 +222,7 @@ def _any_of(source: Mapping[str, Any]) -> Check | None:
     accepted = classes_of([choice["type"] for choice, _ in choices if set(choice) == {"type"}])
 
     def check(value: Any, old: Any, path: Path, errors: list[FieldError]) -> None:
-        if value.__class__ in accepted:
+        if value.__class__ in accepted and (value.__class__ is not int or -INT64 <= value < INT64):
             return
         failures: list[tuple[Mapping[str, Any], list[FieldError]]] = []
         for choice, part in choices:

@@ -83,6 +83,10 @@ _CLASSES: Final[dict[str, tuple[type, ...]]] = {
 }
 
 
+INT64: Final = 1 << 63
+"""Go decodes an integer beyond as a float, which counts as an integer only where it is exact."""
+
+
 def classes_of(types: Sequence[str]) -> frozenset[type]:
     """The Python types that certainly are of one of the types."""
     return frozenset(each for name in types for each in _CLASSES.get(name, ()))
@@ -109,14 +113,14 @@ def type_check(source: Mapping[str, Any]) -> Check | None:
         errors.append(type_invalid(field_of(name), found, f'{name} in body must be of type {wanted}: "{found}"'))
 
     def check(value: Any, _old: Any, path: Path, errors: list[FieldError]) -> None:
-        if value.__class__ in accepted:
+        if value.__class__ in accepted and (value.__class__ is not int or -INT64 <= value < INT64):
             return
-        kind = json_kind(value)
+        kind = "number" if value.__class__ is int and value.__class__ in accepted else json_kind(value)
         if value is None:
             if types and not nullable:
                 wrong(path, joined, "null", errors)
             return
-        if kind == "number" and "integer" in types and value.is_integer():
+        if kind == "number" and "integer" in types and value == int(value) and abs(value) < _EXACT:
             return
         if form and kind not in ("string", "array"):
             wrong(path, form, _NUMBER_FORMATS.get(kind, ""), errors)
@@ -124,6 +128,9 @@ def type_check(source: Mapping[str, Any]) -> Check | None:
             wrong(path, joined, kind, errors)
 
     return check
+
+
+_EXACT: Final = 1 << 53  # integers below are exact in a float
 
 
 def string_check(source: Mapping[str, Any]) -> Check | None:
