@@ -1,0 +1,1 @@
+"""C sources that run inside a pod's processes, and how they are built."""

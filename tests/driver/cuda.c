@@ -1,0 +1,67 @@
+/* A stand-in for libcuda.so.1: one device of 64 GiB whose allocations are numbers. Enough of the driver for the memory
+ * budget to be tested without a card: every call the library wraps, reached as programs reach them. */
+#include <stddef.h>
+#include <string.h>
+
+typedef int CUresult;
+typedef unsigned long long u64;
+
+static u64 taken, next_pointer = 0x10000;
+static const u64 TOTAL = 64ull << 30;
+
+static CUresult take(u64 *out, u64 bytes) {
+    if (bytes > TOTAL - taken) return 2;
+    taken += bytes;
+    *out = next_pointer;
+    next_pointer += 1ull << 40; /* far apart, so that mappings beside each other are the test's own doing */
+    return 0;
+}
+
+CUresult cuInit(unsigned flags) { return (void)flags, 0; }
+CUresult cuCtxGetDevice(int *device) { return *device = 0, 0; }
+CUresult cuMemAlloc_v2(u64 *p, size_t n) { return take(p, n); }
+CUresult cuMemAllocPitch_v2(u64 *p, size_t *pitch, size_t w, size_t h, unsigned e) {
+    (void)e;
+    *pitch = (w + 511) & ~(size_t)511;
+    return take(p, *pitch * h);
+}
+CUresult cuMemAllocManaged(u64 *p, size_t n, unsigned f) { return (void)f, take(p, n); }
+CUresult cuMemAllocAsync(u64 *p, size_t n, void *s) { return (void)s, take(p, n); }
+CUresult cuMemAllocAsync_ptsz(u64 *p, size_t n, void *s) { return (void)s, take(p, n); }
+CUresult cuMemAllocFromPoolAsync(u64 *p, size_t n, void *o, void *s) { return (void)o, (void)s, take(p, n); }
+CUresult cuMemAllocFromPoolAsync_ptsz(u64 *p, size_t n, void *o, void *s) { return (void)o, (void)s, take(p, n); }
+CUresult cuMemFree_v2(u64 p) { return p ? 0 : 1; }
+CUresult cuMemFreeAsync(u64 p, void *s) { return (void)s, p ? 0 : 1; }
+CUresult cuMemFreeAsync_ptsz(u64 p, void *s) { return (void)s, p ? 0 : 1; }
+CUresult cuMemCreate(u64 *h, size_t n, const void *prop, u64 f) { return (void)prop, (void)f, take(h, n); }
+CUresult cuMemRelease(u64 h) { return h ? 0 : 1; }
+CUresult cuMemMap(u64 p, size_t n, size_t o, u64 h, u64 f) { return (void)p, (void)n, (void)o, (void)h, (void)f, 0; }
+CUresult cuMemUnmap(u64 p, size_t n) { return (void)p, (void)n, 0; }
+CUresult cuMemGetInfo_v2(size_t *f, size_t *t) { return *f = TOTAL - taken, *t = TOTAL, 0; }
+CUresult cuDeviceTotalMem_v2(size_t *n, int d) { return (void)d, *n = TOTAL, 0; }
+CUresult cuGetProcAddress_v2(const char *name, void **found, int version, u64 flags, int *status);
+CUresult cuGetProcAddress(const char *name, void **found, int version, u64 flags) {
+    return cuGetProcAddress_v2(name, found, version, flags, NULL);
+}
+
+static const struct { const char *name; void *plain, *per_thread; } calls[] = {
+    {"cuMemAlloc", cuMemAlloc_v2, cuMemAlloc_v2},
+    {"cuMemFree", cuMemFree_v2, cuMemFree_v2},
+    {"cuMemAllocAsync", cuMemAllocAsync, cuMemAllocAsync_ptsz},
+    {"cuMemFreeAsync", cuMemFreeAsync, cuMemFreeAsync_ptsz},
+    {"cuMemCreate", cuMemCreate, cuMemCreate},
+    {"cuMemGetInfo", cuMemGetInfo_v2, cuMemGetInfo_v2},
+    {"cuGetProcAddress", cuGetProcAddress_v2, cuGetProcAddress_v2},
+};
+
+CUresult cuGetProcAddress_v2(const char *name, void **found, int version, u64 flags, int *status) {
+    (void)version;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (strcmp(calls[i].name, name) == 0) {
+            *found = flags & 2 ? calls[i].per_thread : calls[i].plain;
+            if (status) *status = 0;
+            return 0;
+        }
+    *found = NULL;
+    return 500;
+}
