@@ -1,0 +1,1 @@
+"""The one adapter to NVIDIA's driver library (NVML): inventory, memory by process, health events."""
