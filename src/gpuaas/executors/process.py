@@ -35,7 +35,7 @@ from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
-from gpuaas.runtime.pods import is_finished, phase_of
+from gpuaas.runtime.pods import is_finished
 from gpuaas.runtime.writes import merge_diff
 
 _MANAGER = "kubelet"
@@ -98,7 +98,7 @@ class ProcessKubelet(Controller):
     async def _clear(self, uid: str) -> Requeue | None:
         """Ends what still runs of a pod that is gone, then removes its folder."""
         folder, run = self._folder / uid, self._runs.get(uid)
-        known = [one for one in folder.iterdir() if one.is_dir()] if folder.is_dir() else []
+        known = [one for one in folder.iterdir() if (one / "intent").exists()] if folder.is_dir() else []
         found = list(run.processes.values()) if run is not None else [Process(one) for one in known]
         alive = [one for one in found if one.is_alive()]
         for process in alive:
@@ -156,9 +156,14 @@ class ProcessKubelet(Controller):
         """Those that have not begun: the server may have ended between two of them."""
         missing = {name: process for name, process in run.processes.items() if not process.was_started}
         commands = {one["name"]: await self._command(pod, one) for one in pod["spec"]["containers"]}
+        latest = self._pods.get(*key_of(pod))
+        if latest is None or uid_of(latest) != uid_of(pod):
+            raise NotFound("", "pods", pod["metadata"]["name"])  # deleted in the meantime
         for process in missing.values():
             process.reserve()
-        run.started = self.clock.now()
+        # From here to the last start nothing is awaited: the run is known before news of the pod can come.
+        self._runs[uid_of(pod)] = run
+        run.started, run.resting = self.clock.now(), None
         for name, process in missing.items():
             try:
                 process.start(commands[name])
@@ -218,7 +223,7 @@ class ProcessKubelet(Controller):
     # Running
 
     async def _look(self, pod: Object, run: Run) -> Requeue | None:
-        if phase_of(pod) == "Pending":  # the write that said it runs was lost
+        if _started(pod) is None:  # the write that said it runs was lost
             address = self._node.address
             await self._write(pod, statuses.running(pod, address, address, run.started, run.restarts))
         for process in run.processes.values():
@@ -266,7 +271,6 @@ class ProcessKubelet(Controller):
             return None
         except NotRecorded:
             return Requeue(_TRY_AGAIN)  # it goes on resting
-        run.resting = None
         return self._wait(pod, run)
 
     # Ending

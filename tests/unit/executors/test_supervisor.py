@@ -6,13 +6,15 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpuaas.base.errors import Internal
+from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.executors import processes, supervisor
 from gpuaas.executors.nodes import NodeSpec
@@ -344,3 +346,56 @@ async def test_pods_of_another_cluster_are_left_alone(tmp_path: Path) -> None:
     finally:
         theirs.signal(signal.SIGKILL)
         await until(lambda: not theirs.is_alive())
+
+
+@scenario
+async def test_a_pod_deleted_while_its_references_are_read_is_not_started(tmp_path: Path) -> None:
+    needs = made("p", f"echo ran >> {tmp_path}/ran; sleep 100")
+    needs["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(ProcessKubelet):
+        async def _command(self, pod: Object, container: Mapping[str, Any]) -> Command:
+            asked.set()
+            await go_on.wait()
+            return Command(container["command"], PATH, tmp_path)
+
+    async with stage(lambda deps: Slow(deps, NODE, tmp_path / "pods")) as on:
+        on.cluster.put(PODS, needs)
+        await asked.wait()
+        await on.deps.client.delete(PODS, "p", "default", grace=0)
+        await on.settle()
+        go_on.set()
+        await on.settle()
+        assert not list((tmp_path / "pods").glob("*/*/intent"))
+        assert not (tmp_path / "ran").exists()
+
+
+@scenario
+async def test_a_write_that_fails_after_the_start_starts_nothing_again(tmp_path: Path) -> None:
+    failing = [True]
+
+    class Failing(ProcessKubelet):
+        async def _write(self, pod: Object, status: Object) -> None:
+            if failing and status["phase"] == "Running" and "running" in str(status["containerStatuses"]):
+                failing.pop()
+                raise Internal("the disk is full")
+            await super()._write(pod, status)
+
+    os.mkfifo(tmp_path / "gate")
+    ran = tmp_path / "ran"
+    async with stage(lambda deps: Failing(deps, NODE, tmp_path / "pods")) as on:
+        on.cluster.put(PODS, made("p", f"echo ran >> {ran}; cat {tmp_path}/gate; exit 1", policy="OnFailure"))
+        await until(lambda: not failing and ran.exists())
+        await on.advance(5)
+        assert ran.read_text() == "ran\n"
+        failing.append(True)  # and at the second start
+        (tmp_path / "gate").write_text("go")
+        await until(lambda: "BackOff" in str(status(on)))
+        await on.advance(15)
+        await until(lambda: not failing and ran.read_text() != "ran\n")
+        await on.advance(30)
+        assert ran.read_text() == "ran\nran\n"
+        assert status(on)["containerStatuses"][0]["state"].keys() == {"running"}
+        (tmp_path / "gate").write_text("go")
+        await until(lambda: "BackOff" in str(status(on)))
