@@ -103,9 +103,13 @@ def _ask_about_processes(name: str, home: Home, *, yes: bool) -> None:
     click.echo(f"warning: {WARNING.format(home=home.path)}", err=True)
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _has_terminal():
         raise WrongOption("--processes asks before it hands over this machine, and there is no terminal: --yes agrees")
     click.confirm(f"Hand over this machine and the control plane to {name}?", abort=True, err=True)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 @user.command(name="list")
