@@ -14,6 +14,8 @@ So "no child left" (ECHILD) means that no process of the container is left, and 
 Systems without prctl or /proc (macOS) have only the process group: what leaves it is not found there.
 """
 
+from __future__ import annotations
+
 import errno
 import math
 import os
@@ -21,8 +23,10 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+
+TYPE_CHECKING = False  # importing typing, collections or pathlib would double the time each container needs to start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 MARK = "GPUAAS_RUN"  # in the environment of every process of a container: its folder
 ASKED_TO_KILL = signal.SIGUSR2
@@ -32,7 +36,6 @@ _CHASES = 1000  # looks at the own children alone
 _PAUSE = 0.05
 _PATIENCE = 10.0  # seconds of killing until the log says that something cannot be killed
 _SUBREAPER, _DEATH_SIGNAL = 36, 1  # of prctl
-_PROC = Path("/proc")
 
 
 def parents() -> dict[int, int]:
@@ -40,7 +43,8 @@ def parents() -> dict[int, int]:
     found: dict[int, int] = {}
     for pid in processes():
         try:
-            text = (_PROC / str(pid) / "stat").read_bytes()
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                text = file.read()
         except OSError:
             continue
         state, parent = text.rpartition(b")")[2].split()[:2]
@@ -51,7 +55,7 @@ def parents() -> dict[int, int]:
 
 def processes() -> Iterable[int]:
     try:
-        return [int(one.name) for one in _PROC.iterdir() if one.name.isdigit()]
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
         return ()
 
@@ -59,7 +63,8 @@ def processes() -> Iterable[int]:
 def own_children() -> list[int]:
     """Of this process, dead ones too; much quicker than `parents`, where the kernel offers it."""
     try:
-        return [int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()]
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
     except OSError:
         return []
 
@@ -100,17 +105,17 @@ def send(pids: Iterable[int], number: int) -> None:
             continue
 
 
-def publish(descriptor: int, folder: Path, name: str, text: str) -> None:
+def publish(descriptor: int, folder: str, name: str, text: str) -> None:
     """Fills in the reserved file and gives it its name: no space is needed, and nobody sees half of it."""
     os.pwrite(descriptor, f"{text}\n".encode(), 0)
-    (folder / f"{name}.new").rename(folder / name)
+    os.rename(f"{folder}/{name}.new", f"{folder}/{name}")
 
 
 class Supervisor:
-    def __init__(self, folder: Path, server: int) -> None:
+    def __init__(self, folder: str, server: int) -> None:
         self._folder = folder
         self._server = server
-        self._reaps = _prctl(_SUBREAPER, 1) and _PROC.joinpath("self/stat").exists()
+        self._reaps = _prctl(_SUBREAPER, 1) and os.path.exists("/proc/self/stat")
         self._asked: set[int] = set()
         self._wake, writer = os.pipe()
         for descriptor in (self._wake, writer):
@@ -124,7 +129,7 @@ class Supervisor:
         self._code: int | None = None
 
     def run(self, words: Sequence[str], environment: Mapping[bytes, bytes]) -> int:
-        pid, ending = (os.open(self._folder / f"{name}.new", os.O_WRONLY) for name in ("pid", "exit"))
+        pid, ending = (os.open(f"{self._folder}/{name}.new", os.O_WRONLY) for name in ("pid", "exit"))
         publish(pid, self._folder, "pid", str(os.getpid()))
         os.close(pid)
         me = os.getpid()
@@ -287,7 +292,7 @@ def main(arguments: Sequence[str]) -> int:
     os.set_inheritable(int(lock), False)
     environment = {name[1:]: value for name, value in os.environb.items() if name.startswith(b"+")}
     environment[MARK.encode()] = os.fsencode(folder)
-    return Supervisor(Path(folder), int(server)).run(words, environment)
+    return Supervisor(folder, int(server)).run(words, environment)
 
 
 if __name__ == "__main__":
