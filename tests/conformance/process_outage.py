@@ -58,7 +58,7 @@ def job(number: int, folder: Path, seconds: float) -> dict[str, Any]:
     labels = {"kueue.x-k8s.io/queue-name": "this-machine"}
     return {
         "metadata": {"name": name, "labels": labels},
-        "spec": {"backoffLimit": 6 if again else 0, "template": {"spec": spec}},
+        "spec": {"backoffLimit": 1000 if again else 0, "template": {"spec": spec}},
     }
 
 

@@ -73,6 +73,7 @@ class ProcessKubelet(Controller):
         self._folder = folder
         self._foreign = foreign
         self._runs: dict[str, Run] = {}
+        self._seen_over: set[str] = set()
         self._pods = self.follow(deps.informers.of(PODS), self._ours)
         self._pods.subscribe(self._forget)
 
@@ -97,18 +98,25 @@ class ProcessKubelet(Controller):
 
     async def _clear(self, uid: str) -> Requeue | None:
         """Ends what still runs of a pod that is gone, then removes its folder."""
+        if await self._still_runs(uid, Key("", uid)):
+            return Requeue(_LOOK_EVERY)
+        self._seen_over.discard(uid)
+        await asyncio.to_thread(shutil.rmtree, self._folder / uid, ignore_errors=True)
+        return None
+
+    async def _still_runs(self, uid: str, key: Key) -> bool:
+        """Kills what runs of a pod that is over, or gone; `key` is looked at again when that has ended."""
         folder, run = self._folder / uid, self._runs.get(uid)
         known = [one for one in folder.iterdir() if (one / "intent").exists()] if folder.is_dir() else []
         found = list(run.processes.values()) if run is not None else [Process(one) for one in known]
         alive = [one for one in found if one.is_alive()]
         for process in alive:
             process.signal(signal.SIGKILL)
-            process.on_end(lambda: self.queue.add(Key("", uid)))
+            process.on_end(lambda: self.queue.add(key))
         if alive or not await _cleared(found):
-            return Requeue(_LOOK_EVERY)
+            return True
         self._runs.pop(uid, None)
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        return None
+        return False
 
     async def reconcile(self, key: Key) -> Requeue | None:
         if not key.namespace:
@@ -117,19 +125,10 @@ class ProcessKubelet(Controller):
         if pod is None:
             return None
         if is_finished(pod):
-            if is_deleting(pod):
-                await self._remove(pod)
-            return None
-        try:
-            run = self._runs.get(uid_of(pod)) or await self._begin(pod)
-        except Refused as refusal:
-            await self._refuse(pod, str(refusal))
-            return None
-        except NotRecorded as problem:
-            return await self._put_off(pod, str(problem))
-        if run is None:  # deleted before anything was started
-            await self._remove(pod)
-            return None
+            return await self._over(pod)
+        run = self._runs.get(uid_of(pod))
+        if run is None:
+            return await self._take_on(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
         if run.overdue or statuses.seconds_left(pod, self.clock.now()) <= 0:
@@ -138,7 +137,30 @@ class ProcessKubelet(Controller):
             return await self._again(pod, run)
         return await self._look(pod, run)
 
+    async def _over(self, pod: Object) -> Requeue | None:
+        """Not only this node may say that a pod is over: nothing of it runs on, whoever did."""
+        if uid_of(pod) not in self._seen_over:
+            if await self._still_runs(uid_of(pod), key_of(pod)):
+                return Requeue(_LOOK_EVERY)
+            self._seen_over.add(uid_of(pod))
+        if is_deleting(pod):
+            await self._remove(pod)
+        return None
+
     # Starting
+
+    async def _take_on(self, pod: Object) -> Requeue | None:
+        try:
+            run = await self._begin(pod)
+        except Refused as refusal:
+            await self._refuse(pod, str(refusal))
+            return None
+        except NotRecorded as problem:
+            return await self._put_off(pod, str(problem))
+        if run is None:  # deleted before anything was started
+            await self._remove(pod)
+            return None
+        return Requeue(0.0)  # as it is by now
 
     async def _begin(self, pod: Object) -> Run | None:
         _check(pod)
@@ -322,6 +344,7 @@ class ProcessKubelet(Controller):
         endings = {name: self._ending(pod, run, name, code) for name, code in codes.items()}
         await self._write(pod, statuses.ended(pod, self._node.address, now, endings))
         self._runs.pop(uid_of(pod), None)
+        self._seen_over.add(uid_of(pod))
 
     def _ending(self, pod: Object, run: Run, name: str, code: int) -> Ending:
         ended = run.processes[name].ended_at()

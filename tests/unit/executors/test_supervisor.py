@@ -399,3 +399,16 @@ async def test_a_write_that_fails_after_the_start_starts_nothing_again(tmp_path:
         assert status(on)["containerStatuses"][0]["state"].keys() == {"running"}
         (tmp_path / "gate").write_text("go")
         await until(lambda: "BackOff" in str(status(on)))
+
+
+@scenario
+async def test_nothing_runs_on_of_a_pod_that_another_says_is_over(tmp_path: Path) -> None:
+    async with machine(tmp_path) as on:
+        on.cluster.put(PODS, made("p", "sleep 100"))
+        await until(lambda: status(on).get("phase") == "Running")
+        uid = on.cluster.read(PODS, "p", "default")["metadata"]["uid"]
+        process = Process(tmp_path / uid / "c0")
+        assert process.is_alive()
+        on.cluster.set_status(PODS, "p", "default", phase="Failed", reason="NodeLost")
+        await until(lambda: not process.is_alive())
+        assert status(on)["reason"] == "NodeLost"
