@@ -17,6 +17,7 @@ import click
 from gpuaas.assembly.home import Home, Running
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
+from gpuaas.cli.trusted import in_words, process_users_of
 
 if TYPE_CHECKING:
     from gpuaas.assembly.fleet import Fleet
@@ -380,12 +381,15 @@ def status(output: str) -> None:
             "clusters": list(running.clusters),
             "version": running.version,
         }
-    show(output, found, lambda: _tell(home, running, healthy=healthy))
+    trusted = process_users_of(home, running) if healthy else None
+    if trusted is not None:
+        found["processUsers"] = trusted
+    show(output, found, lambda: _tell(home, running, healthy=healthy, trusted=in_words(trusted) if trusted else ""))
     if not healthy:
         raise SystemExit(1)
 
 
-def _tell(home: Home, running: Running | None, *, healthy: bool) -> None:
+def _tell(home: Home, running: Running | None, *, healthy: bool, trusted: str) -> None:
     if running is None:
         click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
         return
@@ -393,6 +397,8 @@ def _tell(home: Home, running: Running | None, *, healthy: bool) -> None:
     click.echo(f"gpuaas {running.version} {ready} at {running.url} (pid {running.pid})")
     click.echo(f"  clusters  {', '.join(running.clusters)}")
     click.echo(f"  home      {home.path}")
+    if trusted:
+        click.echo(f"  processes {trusted}")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 
 

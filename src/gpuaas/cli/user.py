@@ -15,6 +15,7 @@ import click
 from gpuaas.assembly.home import Home, Running
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, Columns, how_to_print, show
+from gpuaas.cli.trusted import ask_about_processes
 
 T = TypeVar("T")
 USER_LABEL = "gpuaas.dev/user"
@@ -34,8 +35,11 @@ def user() -> None:
     "-n", "--namespace", default="", help="Only in this namespace, made if it is missing.  [default: everywhere]"
 )
 @click.option(
-    "--processes", is_flag=True, help="May also run processes on this machine, as you: what gpuaas run submits."
+    "--processes",
+    is_flag=True,
+    help="May also run processes on this machine, as you (what gpuaas run submits); that hands over the machine.",
 )
+@click.option("-y", "--yes", is_flag=True, help="With --processes: do not ask.")
 @click.option("--fleet", is_flag=True, help="May also see nodes, quotas, priorities and the ledger; not others' jobs.")
 @click.option("--cluster", default="", help="Which cluster.  [default: the first]")
 @click.option("--expires", default="", help="How long the token is good: 12h, 30d, 8w.  [default: for ever]")
@@ -54,6 +58,7 @@ def add(
     role: str,
     namespace: str,
     processes: bool,
+    yes: bool,
     fleet: bool,
     cluster: str,
     expires: str,
@@ -71,6 +76,8 @@ def add(
     cluster = cluster or running.clusters[0]
     if cluster not in running.clusters:
         raise click.ClickException(f'there is no cluster "{cluster}"; there are: {", ".join(running.clusters)}')
+    if processes:
+        ask_about_processes(name, home, yes=yes)
     roles = (role, people.PROCESS_ROLE) if processes else (role,)
     url = server or running.url
     made = _done(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
