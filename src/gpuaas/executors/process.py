@@ -19,20 +19,20 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, PODS, SECRETS
 from gpuaas.executors import statuses
-from gpuaas.executors.environment import Missing, command_of, environment_of
+from gpuaas.executors.environment import Missing, environment_of
+from gpuaas.executors.kubelet import Kubelet
+from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.process_logs import note_sizes
 from gpuaas.executors.processes import Command, Process
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
-from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished, phase_of
-from gpuaas.runtime.writes import merge_diff
 
-_MANAGER = "kubelet"
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 _LOOK_EVERY = 1.0
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
@@ -56,9 +56,8 @@ class Run:
     watched: set[str] = field(default_factory=set)
 
 
-class ProcessKubelet(Controller):
+class ProcessKubelet(Kubelet):
     name = "process-kubelet"
-    component = "kubelet"
     workers = 4
 
     def __init__(self, deps: Deps, node: NodeSpec, folder: Path) -> None:
@@ -90,10 +89,7 @@ class ProcessKubelet(Controller):
                 _sweep(folder)  # its pod was deleted while nobody looked
         await super().run()
 
-    async def reconcile(self, key: Key) -> Requeue | None:
-        pod = self._pods.get(*key)
-        if pod is None:
-            return None
+    async def sync(self, pod: Object) -> Requeue | None:
         if is_finished(pod):
             if is_deleting(pod):
                 await self._remove(pod)
@@ -128,7 +124,8 @@ class ProcessKubelet(Controller):
         return run
 
     async def _start(self, pod: Object, run: Run) -> None:
-        commands = {one["name"]: await self._command(pod, one) for one in pod["spec"]["containers"]}
+        budget = Budget()
+        commands = {one["name"]: await self._command(pod, one, budget) for one in pod["spec"]["containers"]}
         run.started = self.clock.now()
         for name, process in run.processes.items():
             try:
@@ -142,7 +139,7 @@ class ProcessKubelet(Controller):
         for _ in commands:
             self.recorder.event(PODS, pod, NORMAL, "Started", "Container started")
 
-    async def _command(self, pod: Object, container: Mapping[str, Any]) -> Command:
+    async def _command(self, pod: Object, container: Mapping[str, Any], budget: Budget) -> Command:
         namespace = pod["metadata"]["namespace"]
 
         async def lookup(kind: str, name: str) -> Mapping[str, Any]:
@@ -152,16 +149,16 @@ class ProcessKubelet(Controller):
             return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
 
         try:
-            environment = await environment_of(pod, container, lookup, _inherited())
-        except Missing as missing:
-            raise Refused(f"container {container['name']}: {missing}") from None
-        words = command_of(container, environment)
+            environment = await environment_of(pod, container, lookup, _inherited(), budget)
+            words = environment.words(container)
+        except (Missing, ExecRefused) as error:
+            raise Refused(f"container {container['name']}: {error}") from None
         if not words:
             raise Refused(
                 f"container {container['name']} has no command: a process is not taken from an image, "
                 "so spec.containers[].command must say what to run"
             )
-        return Command(words, environment, self._work_folder(pod, container))
+        return Command(words, environment.values, self._work_folder(pod, container))
 
     def _work_folder(self, pod: Object, container: Mapping[str, Any]) -> Path:
         asked = container.get("workingDir")
@@ -300,15 +297,6 @@ class ProcessKubelet(Controller):
             await self.client.delete(PODS, metadata["name"], metadata["namespace"], uid=uid_of(pod), grace=0)
         except NotFound:
             return
-
-    async def _write(self, pod: Object, status: Object) -> None:
-        patch = merge_diff(pod.get("status") or {}, status)
-        if patch:
-            metadata = pod["metadata"]
-            body = {"metadata": {"uid": uid_of(pod)}, "status": patch}
-            await self.client.patch(
-                PODS, metadata["name"], body, metadata["namespace"], subresource="status", field_manager=_MANAGER
-            )
 
 
 def _check(pod: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from gpuaas.base.clock import Clock, parse_rfc3339
+from gpuaas.executors.limits import ExecRefused
 from gpuaas.executors.lives import Life, life_of
 from gpuaas.executors.logs import Line
 from gpuaas.executors.owners import Owners
@@ -64,5 +65,7 @@ def _span(pod: Mapping[str, Any], container: str) -> tuple[float | None, float |
                 return parse_rfc3339(state["running"]["startedAt"]), None
             if "terminated" in state:
                 ended = state["terminated"]
+                if ended.get("reason") == ExecRefused.reason:
+                    return None, None  # it was never executed
                 return parse_rfc3339(ended["startedAt"]), parse_rfc3339(ended["finishedAt"])
     return None, None

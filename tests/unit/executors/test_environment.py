@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpuaas.base.errors import NotFound
-from gpuaas.executors.environment import Missing, command_of, environment_of
+from gpuaas.executors.environment import Environment, Missing, environment_of
+from gpuaas.executors.limits import Budget
 
 POD = {
     "metadata": {"name": "p", "namespace": "team", "labels": {"app.io/x": "y"}},
@@ -23,7 +24,7 @@ async def lookup(kind: str, name: str) -> Mapping[str, Any]:
 
 
 def environment(**container: Any) -> dict[str, str]:
-    return asyncio.run(environment_of(POD, container, lookup, {"PATH": "/bin"}))
+    return asyncio.run(environment_of(POD, container, lookup, {"PATH": "/bin"})).values
 
 
 def from_field(path: str) -> dict[str, Any]:
@@ -67,4 +68,5 @@ def test_what_is_missing_is_named(variable: dict[str, Any], words: str) -> None:
 
 
 def test_words_of_the_command_are_filled_in() -> None:
-    assert command_of({"command": ["run"], "args": ["--at=$(X)"]}, {"X": "1"}) == ["run", "--at=1"]
+    made = Environment(Budget(), {"X": "1"})
+    assert made.words({"command": ["run"], "args": ["--at=$(X)"]}) == ["run", "--at=1"]
