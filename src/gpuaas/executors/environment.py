@@ -91,7 +91,7 @@ class Environment:
 def check_words(words: Sequence[str], budget: Budget) -> int:
     """How many bytes execve would be given of them as they are written; checked before anything is done with them."""
     joined = "\0".join(words)
-    total = _size(joined) + POINTER * len(words)
+    total = _size(joined) - max(len(words) - 1, 0) + POINTER * len(words)
     budget.spend(STRINGS, total)
     if total > MAX_EXEC:
         raise ExecRefused(f"argument list too long: arguments take {total} bytes, at most {MAX_EXEC} are allowed")

@@ -7,6 +7,7 @@ and nothing about it has to be stored. All containers of the pod spend one budge
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from gpuaas.executors import annotations as wishes
@@ -174,7 +175,7 @@ def _script(pod: Mapping[str, Any], container: Mapping[str, Any], said: Mapping[
     lines = script.lines
     if not script.understood and seconds:
         lines = (*lines, *_progress(seconds))
-    kept = tuple(line for line in lines if seconds is None or line[0] <= seconds)
+    kept = tuple(sorted((line for line in lines if seconds is None or line[0] <= seconds), key=itemgetter(0)))
     return Script(kept, seconds, script.exit_code if code is None else code, script.understood)
 
 

@@ -23,7 +23,7 @@ from gpuaas.executors.environment import Missing, environment_of
 from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.nodes import NodeSpec
-from gpuaas.executors.process_logs import note_sizes
+from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, Process
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.names import PROCESS_CLASS
@@ -65,6 +65,7 @@ class ProcessKubelet(Kubelet):
         self._node = node
         self._folder = folder
         self._runs: dict[str, Run] = {}
+        self._logs = LogKeeper()
         self._pods = self.follow(deps.informers.of(PODS), self._ours)
         self._pods.subscribe(self._forget)
 
@@ -181,7 +182,7 @@ class ProcessKubelet(Kubelet):
             address = self._node.address
             await self._write(pod, statuses.running(pod, address, address, run.started, run.restarts))
         for process in run.processes.values():
-            note_sizes(process.folder, self.clock.now())
+            self._logs.look(process.folder, self.clock.now())
         codes = {name: process.exit_code() for name, process in run.processes.items()}
         if None in codes.values():
             return self._wait(pod, run)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuaas.executors.files import open_log
+
 # The trap keeps the shell alive until the command has ended, so that the exit code is always written.
 _WRAPPER = """trap : TERM INT HUP
 echo $$ > "$0/pid.new" && mv "$0/pid.new" "$0/pid"
@@ -53,7 +55,7 @@ class Process:
         for left in ("pid", "exit"):
             (self.folder / left).unlink(missing_ok=True)
         (self.folder / "intent").touch()
-        with self.log.open("ab") as log:
+        with os.fdopen(open_log(self.log), "ab") as log:
             self._child = subprocess.Popen(
                 ["/bin/sh", "-c", _WRAPPER, str(self.folder), *command.words],
                 stdin=subprocess.DEVNULL,
