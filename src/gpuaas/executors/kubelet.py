@@ -62,8 +62,8 @@ class Kubelet(Controller):
     async def _set_aside(self, pod: Object, why: str) -> None:
         if _is_set_aside(pod):  # it is known already, and each write would bring the pod back here at once
             return
-        self.recorder.event(PODS, pod, WARNING, "FailedSync", f"Error syncing pod, skipping: {why}")
-        words = f"{self.name} could not handle the pod: {why}"
+        words = f"{self.name} cannot handle this pod: {why}"
+        self.recorder.event(PODS, pod, WARNING, "SetAside", words)
         with contextlib.suppress(ApiError):
             await self._write(pod, {**(pod.get("status") or {}), "conditions": self._conditions(pod, "True", words)})
 
@@ -75,7 +75,7 @@ class Kubelet(Controller):
     def _conditions(self, pod: Object, status: str, message: str) -> list[Object]:
         others = [one for one in (pod.get("status") or {}).get("conditions") or () if one["type"] != SET_ASIDE]
         now = rfc3339(self.clock.now())
-        reason = "FailedSync" if status == "True" else "Synced"
+        reason = "CannotHandle" if status == "True" else "Handled"
         condition = {"type": SET_ASIDE, "status": status, "reason": reason, "message": message}
         return [*others, {**condition, "lastTransitionTime": now}]
 

@@ -59,9 +59,9 @@ async def test_a_pod_whose_handling_fails_is_set_aside_and_the_others_go_on(monk
         assert status(on, "other")["phase"] == "Succeeded"
         condition = condition_of(on.cluster.read(PODS, "poison", "default"), SET_ASIDE)
         assert condition is not None
-        assert (condition["status"], condition["reason"]) == ("True", "FailedSync")
+        assert (condition["status"], condition["reason"]) == ("True", "CannotHandle")
         assert "RecursionError: deeper than anyone thought" in condition["message"]
-        assert "RecursionError: deeper than anyone thought" in events(on, "poison")["FailedSync"]
+        assert "RecursionError: deeper than anyone thought" in events(on, "poison")["SetAside"]
         written = on.cluster.revision
         await on.advance(3)
         assert on.cluster.revision - written < 5, "trying again writes nothing new"
