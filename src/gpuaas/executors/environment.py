@@ -5,6 +5,7 @@ kubelets use. Sizes are computed before a string is built, and what Linux would 
 (module limits): `Environment` holds the variables that are set, with their sizes, and expands words over them.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ View = Mapping[str, Any]
 Lookup = Callable[[str, str], Awaitable[View]]  # (ConfigMap or Secret, name) -> its data
 
 _LONGEST_NAME = 64  # characters of a variable's name in a message
+_AT_ONCE = 64  # objects that are looked up in one slice of the event loop
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.\-][A-Za-z0-9_.\-]*)\)")
 
 
@@ -140,11 +142,16 @@ async def environment_of(
 
 
 def remembered(lookup: Lookup) -> Lookup:
-    """Asks for each object once, however often it is referred to."""
+    """Asks for each object once, however often it is referred to; others have their turn between many of them."""
     known: dict[tuple[str, str], View] = {}
+    asked = 0
 
     async def once(kind: str, name: str) -> View:
+        nonlocal asked
         if (kind, name) not in known:
+            asked += 1
+            if asked % _AT_ONCE == 0:
+                await asyncio.sleep(0)
             known[kind, name] = await lookup(kind, name)
         return known[kind, name]
 

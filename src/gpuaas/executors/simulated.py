@@ -30,7 +30,7 @@ from gpuaas.nodefit.admit import Rejection, rejection
 from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
-from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.events import BURST, NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 
@@ -218,7 +218,7 @@ class SimulatedKubelet(Kubelet):
         status = statuses.creating(pod, host, now) if mounts else statuses.unconfigured(pod, host, now, values)
         await self._write(pod, status)
         said = tuple(mounts or [f"Error: {words}" for words in values.values()])
-        for words in said if said != run.told else ():
+        for words in said[:BURST] if said != run.told else ():
             self.recorder.event(PODS, pod, WARNING, "FailedMount" if mounts else "Failed", words)
         run.told = said
         return True
@@ -263,7 +263,8 @@ class SimulatedKubelet(Kubelet):
         return Requeue(max(0.0, min(moments) - self.clock.now())) if moments else None
 
     def _tell_start(self, pod: Object) -> None:
-        for one in pod["spec"]["containers"]:
+        """Of as many containers as one source may tell of at once (module events)."""
+        for one in pod["spec"]["containers"][:BURST]:
             image = one.get("image", "")
             self.recorder.event(PODS, pod, NORMAL, "Pulled", f'Container image "{image}" already present on machine')
             self.recorder.event(PODS, pod, NORMAL, "Created", "Container created")
@@ -282,7 +283,7 @@ class SimulatedKubelet(Kubelet):
         self._tell_limits(pod, run.life.containers)
         if self._starts_again(pod, run):
             return await self._rest(pod, run)
-        await self._end(pod, {one.name: self._ending_of(run, one.script) for one in run.life.containers})
+        await self._end(pod, {one.name: self._ending_of(run, one.script, seconds) for one in run.life.containers})
         return None
 
     def _starts_again(self, pod: Object, run: Run) -> bool:
@@ -297,7 +298,7 @@ class SimulatedKubelet(Kubelet):
     async def _rest(self, pod: Object, run: Run) -> Requeue:
         now = self.clock.now()
         pause = _RESTARTS.delay(run.restarts) / self._speed
-        ending = self._ending_of(run, run.life.decisive)
+        ending = self._ending_of(run, run.life.decisive, run.life.seconds)
         run.restarts += 1
         run.started, run.resting = None, now + pause
         await self._write(pod, statuses.resting(pod, self._host(pod), now, ending, run.restarts, pause))
@@ -306,9 +307,8 @@ class SimulatedKubelet(Kubelet):
         return Requeue(pause)
 
     def _tell_limits(self, pod: Object, containers: Iterable[ContainerLife]) -> None:
-        for one in containers:
-            if one.script.message:
-                self.recorder.event(PODS, pod, WARNING, "Failed", f"Error: container {one.name}: {one.script.message}")
+        for one in [one for one in containers if one.script.message][:BURST]:
+            self.recorder.event(PODS, pod, WARNING, "Failed", f"Error: container {one.name}: {one.script.message}")
 
     def _tell_back_off(self, pod: Object, container: str) -> None:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -334,9 +334,8 @@ class SimulatedKubelet(Kubelet):
         await self._remove(pod)
         return None
 
-    def _ending_of(self, run: Run, script: Script) -> Ending:
+    def _ending_of(self, run: Run, script: Script, whole: float | None) -> Ending:
         """How a container ended by itself, or with the others when one of them passed a limit."""
-        whole = run.life.seconds
         if script.seconds is None or (whole is not None and whole < script.seconds):
             return self._ending(run, 137, whole)
         found = self._ending(run, script.exit_code, script.seconds)

@@ -39,11 +39,12 @@ DOUBLING = "A=xxxxxxxx; " + "A=$A$A$A$A$A; " * 9 + "echo hi"
 REFUSED = {
     "expansions": (DOUBLING, "its variables expand to 781261 characters, at most 262144 are allowed"),
     "expansions without quotes": (DOUBLING.replace("$A", '"${A}"'), "its variables expand to"),
-    "commands": ("true\n" * 10_001, "it takes 10001 commands and expansions, at most 10000 are allowed"),
-    "expansions one by one": ("echo " + "$A" * 10_001, "commands and expansions"),
+    "commands": ("true\n" * 5001, "it takes 5001 commands and expansions, at most 5000 are allowed"),
+    "expansions one by one": ("echo " + "$A" * 5001, "commands and expansions"),
     "sums": ("echo " + "$((1+1))" * 6000, "commands and expansions"),
     "depth": ("if true; then " * 17, "its commands are nested 17 deep, at most 16 are allowed"),
     "depth of what runs others": ("run -- " * 18 + "true", "its commands are nested 17 deep"),
+    "lines": ("printf '" + "a\\n" * 5001 + "'", "it writes 5001 lines, at most 5000 are allowed"),
     "output": (f"A={'x' * 1000}\n" + "echo $A$A$A$A$A$A$A$A\n" * 20 + "echo $A\n" * 200, "at most 262144 are allowed"),
 }
 
