@@ -62,7 +62,7 @@ def submitted(service: Service, made: dict[str, Any]) -> None:
 
 
 DOUBLING = "A=xxxxxxxx; " + "A=$A$A$A$A$A; " * 9 + "echo hi"
-NESTED = "if [ -f a ]; then " * 5000 + "exit 1"
+NESTED = "if [ -f a ]; then " * 2000 + "exit 1"
 SQUARES = "A=99999999999999999; " + "A=$((A * A)); " * 40 + "echo $A"
 ENV_BOMB = [{"name": "V0", "value": "xxxxxxxx"}] + [
     {"name": f"V{number}", "value": f"$(V{number - 1})" * 4} for number in range(1, 17)

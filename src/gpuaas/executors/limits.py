@@ -30,7 +30,7 @@ REFERENCES: Final = Limit(65_536, 'the pod has {found} "$" to expand, at most {m
 
 # Of the shell scripts of a pod on a simulated node.
 SCRIPT: Final = Limit(128 * 1024, "its scripts have {found} characters, at most {most} are read")
-EXPANDED: Final = Limit(256 * 1024, "its variables expand to {found} characters, at most {most} are allowed")
+EXPANDED: Final = Limit(128 * 1024, "its variables expand to {found} characters, at most {most} are allowed")
 STEPS: Final = Limit(5_000, "it takes {found} commands and expansions, at most {most} are allowed")
 OUTPUT: Final = Limit(256 * 1024, "it writes {found} characters, at most {most} are allowed")
 LINES: Final = Limit(5_000, "it writes {found} lines, at most {most} are allowed")

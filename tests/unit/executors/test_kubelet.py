@@ -141,4 +141,4 @@ async def test_an_init_container_past_a_limit_fails_the_pod() -> None:
         assert status(on, "p")["phase"] == "Failed"
         ended = status(on, "p")["initContainerStatuses"][0]["state"]["terminated"]
         assert (ended["reason"], ended["exitCode"]) == ("SimulationLimit", 1)
-        assert "at most 262144 are allowed" in ended["message"]
+        assert "at most 131072 are allowed" in ended["message"]
