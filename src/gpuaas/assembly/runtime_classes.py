@@ -5,7 +5,8 @@ So every object that names the class `gpuaas-process` anywhere in its spec needs
 cluster role gpuaas-process-user. Controllers act for objects that were checked when people wrote them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from gpuaas.api.kinds import Object
@@ -23,6 +24,7 @@ Old = Mapping[str, Any] | None
 _SAID: Final = f'"runtimeClassName":"{PROCESS_CLASS}"'.encode()
 ROLE: Final = "gpuaas-process-user"
 _GROUP: Final = "node.k8s.io"
+_WARNED: Final = 4  # limits; a header has no room for thousands
 _CLASSES: Final = Resource(_GROUP, "v1", "runtimeclasses", False, "RuntimeClass")
 _ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")
 # What becomes pods here.
@@ -60,6 +62,7 @@ def install_runtime_classes(cluster: Cluster, rbac: Rbac) -> None:
     rules = _Rules(cluster, rbac)
     for group, plural in _KINDS:
         cluster.admission.register(group, plural, rules.may_use)
+        cluster.admission.register_check(group, plural, _warn)
     cluster.admission.register("", "pods", rules.place)
 
 
@@ -156,3 +159,37 @@ def _says(value: Any) -> bool:
     if isinstance(value, Mapping):
         return value.get("runtimeClassName") == PROCESS_CLASS or any(map(_says, value.values()))
     return isinstance(value, list) and any(map(_says, value))
+
+
+def _warn(op: Operation, obj: Object, old: Old) -> None:
+    """Of limits that nothing on a process node enforces; for a person, when it is submitted."""
+    spec = obj.get("spec")
+    if op.in_process or op.subresource or not _names_class(spec) or (old is not None and old.get("spec") == spec):
+        return
+    found = (warning for pod in _process_pods(spec) for warning in _not_enforced(pod))
+    op.warnings.extend(islice(found, _WARNED))
+
+
+def _not_enforced(pod: Mapping[str, Any]) -> Iterator[str]:
+    containers = pod.get("containers")
+    for container in containers if isinstance(containers, list) else ():
+        limits = (container.get("resources") or {}).get("limits") or {} if isinstance(container, Mapping) else {}
+        for name in ("cpu", "memory"):
+            if name in limits:
+                yield (
+                    f"container {container.get('name')}: resources.limits.{name} is not enforced: pods of runtime class "
+                    f"{PROCESS_CLASS} are plain processes, limited only by this machine"
+                )
+
+
+def _process_pods(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The specs of pods within that name our class."""
+    if isinstance(value, Mapping):
+        if value.get("runtimeClassName") == PROCESS_CLASS:
+            yield value
+        else:
+            for each in value.values():
+                yield from _process_pods(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _process_pods(each)

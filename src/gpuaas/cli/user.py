@@ -6,6 +6,7 @@ that both go together.
 
 import asyncio
 import re
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,8 +35,11 @@ def user() -> None:
     "-n", "--namespace", default="", help="Only in this namespace, made if it is missing.  [default: everywhere]"
 )
 @click.option(
-    "--processes", is_flag=True, help="May also run processes on this machine, as you: what gpuaas run submits."
+    "--processes",
+    is_flag=True,
+    help="May also run processes on this machine, as you (what gpuaas run submits); that hands over the machine.",
 )
+@click.option("-y", "--yes", is_flag=True, help="With --processes: do not ask.")
 @click.option("--fleet", is_flag=True, help="May also see nodes, quotas, priorities and the ledger; not others' jobs.")
 @click.option("--cluster", default="", help="Which cluster.  [default: the first]")
 @click.option("--expires", default="", help="How long the token is good: 12h, 30d, 8w.  [default: for ever]")
@@ -54,6 +58,7 @@ def add(
     role: str,
     namespace: str,
     processes: bool,
+    yes: bool,
     fleet: bool,
     cluster: str,
     expires: str,
@@ -71,6 +76,8 @@ def add(
     cluster = cluster or running.clusters[0]
     if cluster not in running.clusters:
         raise click.ClickException(f'there is no cluster "{cluster}"; there are: {", ".join(running.clusters)}')
+    if processes:
+        _ask_about_processes(name, home, yes=yes)
     roles = (role, people.PROCESS_ROLE) if processes else (role,)
     url = server or running.url
     made = _done(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
@@ -87,6 +94,22 @@ def add(
     else:
         click.echo("kubeconfig:")
         click.echo(people.kubeconfig_text(made))
+
+
+def _ask_about_processes(name: str, home: Home, *, yes: bool) -> None:
+    """In words, before anything is given."""
+    from gpuaas.assembly.process_users import WARNING
+
+    click.echo(f"warning: {WARNING.format(home=home.path)}", err=True)
+    if yes:
+        return
+    if not _has_terminal():
+        raise WrongOption("--processes asks before it hands over this machine, and there is no terminal: --yes agrees")
+    click.confirm(f"Hand over this machine and the control plane to {name}?", abort=True, err=True)
+
+
+def _has_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 @user.command(name="list")

@@ -2,14 +2,18 @@
 
 Others are refused with words; the taint of the node keeps them away in the first place. A pod's processes are those its
 folder knows (`processes`), so that a control plane that comes back adopts what still runs, counts what has ended, and
-fails what nobody can say anything about. Nothing is ever started twice at the same time.
+fails what nobody can say anything about. Nothing is ever started twice at the same time, and a container has ended only
+when none of its processes is left.
+
+Keys are those of pods; one without a namespace is the uid of a pod that is gone, whose folder is to be removed.
 """
 
+import asyncio
 import os
 import shutil
 import signal
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,20 +27,20 @@ from gpuaas.executors.environment import Missing, environment_of
 from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.nodes import NodeSpec
+from gpuaas.executors.process_environment import inherited
 from gpuaas.executors.process_logs import LogKeeper
-from gpuaas.executors.processes import Command, Process
+from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
-from gpuaas.runtime.pods import is_finished, phase_of
+from gpuaas.runtime.pods import is_finished
 
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 _LOOK_EVERY = 1.0
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-_INHERITED_PREFIXES = ("LC_", "CONDA_", "CUDA_", "NVIDIA_")
+_TRY_AGAIN = 10.0
 
 
 class Refused(Exception):
@@ -60,11 +64,14 @@ class ProcessKubelet(Kubelet):
     name = "process-kubelet"
     workers = 4
 
-    def __init__(self, deps: Deps, node: NodeSpec, folder: Path) -> None:
+    def __init__(self, deps: Deps, node: NodeSpec, folder: Path, foreign: Collection[str] = ()) -> None:
+        """`foreign`: pod folders of other clusters, which are none of ours to remove."""
         super().__init__(deps)
         self._node = node
         self._folder = folder
+        self._foreign = foreign
         self._runs: dict[str, Run] = {}
+        self._seen_over: set[str] = set()
         self._logs = LogKeeper()
         self._pods = self.follow(deps.informers.of(PODS), self._ours)
         self._pods.subscribe(self._forget)
@@ -77,32 +84,50 @@ class ProcessKubelet(Kubelet):
 
     def _forget(self, old: Object | None, new: Object | None) -> None:
         """A pod that is gone for good takes its folder, its logs and what still runs with it."""
-        if new is not None or old is None or old["spec"].get("nodeName") != self._node.name:
-            return
-        self._runs.pop(uid_of(old), None)
-        _sweep(self.folder_of(old))
+        if new is None and old is not None and old["spec"].get("nodeName") == self._node.name:
+            self.queue.add(Key("", uid_of(old)))
 
     async def run(self) -> None:
         await self._pods.synced()
-        known = {uid_of(pod) for pod in self._pods.all()}
+        kept = {uid_of(pod) for pod in self._pods.all()}.union(self._foreign)
         for folder in self._folder.iterdir() if self._folder.is_dir() else ():
-            if folder.name not in known:
-                _sweep(folder)  # its pod was deleted while nobody looked
+            if folder.name not in kept:
+                self.queue.add(Key("", folder.name))  # its pod was deleted while nobody looked
         await super().run()
+
+    async def _clear(self, uid: str) -> Requeue | None:
+        """Ends what still runs of a pod that is gone, then removes its folder."""
+        if await self._still_runs(uid, Key("", uid)):
+            return Requeue(_LOOK_EVERY)
+        self._seen_over.discard(uid)
+        await asyncio.to_thread(shutil.rmtree, self._folder / uid, ignore_errors=True)
+        return None
+
+    async def _still_runs(self, uid: str, key: Key) -> bool:
+        """Kills what runs of a pod that is over, or gone; `key` is looked at again when that has ended."""
+        folder, run = self._folder / uid, self._runs.get(uid)
+        known = [one for one in folder.iterdir() if (one / "intent").exists()] if folder.is_dir() else []
+        found = list(run.processes.values()) if run is not None else [Process(one) for one in known]
+        alive = [one for one in found if one.is_alive()]
+        for process in alive:
+            process.signal(signal.SIGKILL)
+            process.on_end(lambda: self.queue.add(key))
+        if alive or not await _cleared(found):
+            return True
+        self._runs.pop(uid, None)
+        return False
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        if not key.namespace:
+            return await self._clear(key.name)
+        return await super().reconcile(key)
 
     async def sync(self, pod: Object) -> Requeue | None:
         if is_finished(pod):
-            if is_deleting(pod):
-                await self._remove(pod)
-            return None
-        try:
-            run = self._runs.get(uid_of(pod)) or await self._begin(pod)
-        except Refused as refusal:
-            await self._refuse(pod, str(refusal))
-            return None
-        if run is None:  # deleted before anything was started
-            await self._remove(pod)
-            return None
+            return await self._over(pod)
+        run = self._runs.get(uid_of(pod))
+        if run is None:
+            return await self._take_on(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
         if run.overdue or statuses.seconds_left(pod, self.clock.now()) <= 0:
@@ -111,34 +136,73 @@ class ProcessKubelet(Kubelet):
             return await self._again(pod, run)
         return await self._look(pod, run)
 
+    async def _over(self, pod: Object) -> Requeue | None:
+        """Not only this node may say that a pod is over: nothing of it runs on, whoever did."""
+        if uid_of(pod) not in self._seen_over:
+            if await self._still_runs(uid_of(pod), key_of(pod)):
+                return Requeue(_LOOK_EVERY)
+            self._seen_over.add(uid_of(pod))
+        if is_deleting(pod):
+            await self._remove(pod)
+        return None
+
     # Starting
+
+    async def _take_on(self, pod: Object) -> Requeue | None:
+        try:
+            run = await self._begin(pod)
+        except Refused as refusal:
+            await self._refuse(pod, str(refusal))
+            return None
+        except NotRecorded as problem:
+            return await self._put_off(pod, str(problem))
+        if run is None:  # deleted before anything was started
+            await self._remove(pod)
+            return None
+        return Requeue(0.0)  # as it is by now
 
     async def _begin(self, pod: Object) -> Run | None:
         _check(pod)
         processes = {one["name"]: Process(self.folder_of(pod) / one["name"]) for one in pod["spec"]["containers"]}
         run = Run(processes, _started(pod) or self.clock.now(), _restarts(pod))
-        if not any(one.was_started for one in processes.values()):
-            if is_deleting(pod):
-                return None
+        began = [one.was_started for one in processes.values()]
+        if not any(began) and is_deleting(pod) and _started(pod) is None:
+            return None
+        if not all(began) and not is_deleting(pod) and _started(pod) is None:
             await self._start(pod, run)
         self._runs[uid_of(pod)] = run
         return run
 
     async def _start(self, pod: Object, run: Run) -> None:
+        """Those that have not begun: the server may have ended between two of them."""
+        missing = {name: process for name, process in run.processes.items() if not process.was_started}
         budget = Budget()
         commands = {one["name"]: await self._command(pod, one, budget) for one in pod["spec"]["containers"]}
-        run.started = self.clock.now()
-        for name, process in run.processes.items():
+        latest = self._pods.get(*key_of(pod))
+        if latest is None or uid_of(latest) != uid_of(pod):
+            raise NotFound("", "pods", pod["metadata"]["name"])  # deleted in the meantime
+        for process in missing.values():
+            process.reserve()
+        # From here to the last start nothing is awaited: the run is known before news of the pod can come.
+        self._runs[uid_of(pod)] = run
+        run.started, run.resting = self.clock.now(), None
+        for name, process in missing.items():
             try:
                 process.start(commands[name])
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 for other in run.processes.values():
                     other.signal(signal.SIGKILL)
                 raise Refused(f"container {name} could not be started: {error}") from None
         run.watched.clear()
         await self._write(pod, statuses.running(pod, self._node.address, self._node.address, run.started, run.restarts))
-        for _ in commands:
+        for _ in missing:
             self.recorder.event(PODS, pod, NORMAL, "Started", "Container started")
+
+    async def _put_off(self, pod: Object, why: str) -> Requeue:
+        """Nothing was started, and nothing is wrong with the pod: it waits until there is room."""
+        status = statuses.creating(pod, self._node.address, self.clock.now(), "CreateContainerError", why)
+        await self._write(pod, status)
+        return Requeue(_TRY_AGAIN)
 
     async def _command(self, pod: Object, container: Mapping[str, Any], budget: Budget) -> Command:
         namespace = pod["metadata"]["namespace"]
@@ -150,7 +214,7 @@ class ProcessKubelet(Kubelet):
             return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
 
         try:
-            environment = await environment_of(pod, container, lookup, _inherited(), budget)
+            environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:
             raise Refused(f"container {container['name']}: {error}") from None
@@ -165,7 +229,10 @@ class ProcessKubelet(Kubelet):
         asked = container.get("workingDir")
         if not asked:
             folder = self.folder_of(pod) / "work"
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise NotRecorded(f"its folder {folder} cannot be made: {error.strerror}") from None
             return folder
         try:
             is_folder = Path(asked).is_dir()
@@ -178,22 +245,20 @@ class ProcessKubelet(Kubelet):
     # Running
 
     async def _look(self, pod: Object, run: Run) -> Requeue | None:
-        if phase_of(pod) == "Pending":  # the write that said it runs was lost
+        if _started(pod) is None:  # the write that said it runs was lost
             address = self._node.address
             await self._write(pod, statuses.running(pod, address, address, run.started, run.restarts))
         for process in run.processes.values():
             self._logs.look(process.folder, self.clock.now())
-        codes = {name: process.exit_code() for name, process in run.processes.items()}
-        if None in codes.values():
+        codes = await self._codes(run)
+        if codes is None:
             return self._wait(pod, run)
-        if any(process.may_still_begin(self.clock.now()) for process in run.processes.values()):
-            return Requeue(_LOOK_EVERY)
         run.watched.clear()
         failed = any(codes.values())
         policy = pod["spec"].get("restartPolicy", "Always")
         if policy == "Always" or (policy == "OnFailure" and failed):
-            return await self._rest(pod, run, max(code or 0 for code in codes.values()))
-        await self._end(pod, run, {name: code or 0 for name, code in codes.items()})
+            return await self._rest(pod, run, max(codes.values()))
+        await self._end(pod, run, codes)
         return None
 
     def _wait(self, pod: Object, run: Run) -> Requeue:
@@ -209,27 +274,30 @@ class ProcessKubelet(Kubelet):
         ending = Ending(code, started=run.started, finished=now)
         run.restarts += 1
         run.resting = now + pause
+        await self._write(pod, statuses.resting(pod, self._node.address, now, ending, run.restarts, pause))
         for process in run.processes.values():
             process.forget()
-        await self._write(pod, statuses.resting(pod, self._node.address, now, ending, run.restarts, pause))
         return Requeue(pause)
 
     async def _again(self, pod: Object, run: Run) -> Requeue | None:
         left = (run.resting or 0.0) - self.clock.now()
         if left > 0:
             return Requeue(left)
-        run.resting = None
+        for process in run.processes.values():
+            process.forget()
         try:
             await self._start(pod, run)
         except Refused as refusal:
             await self._refuse(pod, str(refusal))
             return None
+        except NotRecorded:
+            return Requeue(_TRY_AGAIN)  # it goes on resting
         return self._wait(pod, run)
 
     # Ending
 
     async def _stop(self, pod: Object, run: Run) -> Requeue | None:
-        codes = self._codes(run)
+        codes = await self._codes(run)
         if codes is None:
             return self._bring_down(pod, run, pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         await self._end(pod, run, codes)
@@ -238,7 +306,7 @@ class ProcessKubelet(Kubelet):
 
     async def _cut_short(self, pod: Object, run: Run) -> Requeue | None:
         """It has run for longer than it may; unless it had ended by itself when somebody looked."""
-        codes = self._codes(run)
+        codes = await self._codes(run)
         if codes is None:
             run.overdue = True
             return self._bring_down(pod, run, pod["spec"].get("terminationGracePeriodSeconds") or 0)
@@ -249,10 +317,10 @@ class ProcessKubelet(Kubelet):
         self._runs.pop(uid_of(pod), None)
         return None
 
-    def _codes(self, run: Run) -> dict[str, int] | None:
-        """How all of them ended; None while one runs."""
+    async def _codes(self, run: Run) -> dict[str, int] | None:
+        """How all of them ended; None while anything of them runs."""
         codes = {name: process.exit_code() for name, process in run.processes.items()}
-        if None in codes.values() and run.resting is None:
+        if run.resting is None and (None in codes.values() or not await _cleared(run.processes.values())):
             return None
         return {name: 143 if code is None else code for name, code in codes.items()}
 
@@ -266,7 +334,7 @@ class ProcessKubelet(Kubelet):
         if now >= run.killed_at:
             for process in run.processes.values():
                 process.signal(signal.SIGKILL)
-            return Requeue(0.05)
+            return self._wait(pod, run)
         self._wait(pod, run)
         return Requeue(min(run.killed_at - now, _LOOK_EVERY))
 
@@ -275,10 +343,11 @@ class ProcessKubelet(Kubelet):
         endings = {name: self._ending(pod, run, name, code) for name, code in codes.items()}
         await self._write(pod, statuses.ended(pod, self._node.address, now, endings))
         self._runs.pop(uid_of(pod), None)
+        self._seen_over.add(uid_of(pod))
 
     def _ending(self, pod: Object, run: Run, name: str, code: int) -> Ending:
         ended = run.processes[name].ended_at()
-        lost = code == 137 and ended is None and not is_deleting(pod)
+        lost = run.processes[name].is_lost() and not is_deleting(pod)
         words = "the process was killed, or gone when the control plane came back, and left no exit code"
         return Ending(
             code,
@@ -313,17 +382,10 @@ def _check(pod: Mapping[str, Any]) -> None:
         raise Refused("spec.initContainers: init containers are not run as processes; put the step into the command")
 
 
-def _sweep(folder: Path) -> None:
-    """End what still runs there, and remove it."""
-    for container in folder.iterdir() if folder.is_dir() else ():
-        Process(container).signal(signal.SIGKILL)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _inherited() -> dict[str, str]:
-    return {
-        name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-    }
+async def _cleared(processes: Iterable[Process]) -> bool:
+    """Ends what is left of those that ended without a word; usually that is none, and this does nothing."""
+    cleared = [await asyncio.to_thread(end_leftovers, one.folder) for one in processes if one.is_lost()]
+    return all(cleared)
 
 
 def _started(pod: Mapping[str, Any]) -> float | None:

@@ -52,10 +52,13 @@ def in_cluster(home: Path, test: Callable[[ClusterParts, LocalClient], Awaitable
     asyncio.run(run())
 
 
-async def create(parts: ClusterParts, resource: Resource, spec: Any, name: str = "x") -> Any:
+async def create(
+    parts: ClusterParts, resource: Resource, spec: Any, name: str = "x", warnings: list[str] | None = None
+) -> Any:
     """As somebody from outside does it."""
     op = LocalClient(parts.cluster, ALICE, "kubectl")._op("create", resource, "default")
     op.in_process = False
+    op.warnings = [] if warnings is None else warnings
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec}
     return (await write.create(op, obj)).obj
 
@@ -90,5 +93,25 @@ def test_the_class_says_where_its_pods_go(tmp_path: Path) -> None:
         elsewhere = {**POD, "nodeSelector": {"gpuaas.dev/executor": "simulated"}}
         with pytest.raises(Forbidden, match=r"conflict: runtimeClass\.scheduling\.nodeSelector"):
             await client.create(PODS, {"metadata": {"name": "q"}, "spec": elsewhere}, "default")
+
+    in_cluster(tmp_path, test)
+
+
+def test_limits_that_nothing_enforces_are_warned_of_when_they_are_submitted(tmp_path: Path) -> None:
+    limited = {"name": "c", "image": "i", "command": ["id"], "resources": {"limits": {"memory": "1Gi", "cpu": 1}}}
+    many = [{**limited, "name": f"c{number}"} for number in range(50)]
+
+    async def test(parts: ClusterParts, client: LocalClient) -> None:
+        await client.create(BINDINGS, allowed(ROLE), "default")
+        said: list[str] = []
+        await create(parts, JOBS, {"template": {"spec": {**POD, "containers": [limited]}}}, "limited", said)
+        assert [each.partition(" is not enforced: ")[0] for each in said] == [
+            "container c: resources.limits.cpu",
+            "container c: resources.limits.memory",
+        ]
+        await create(parts, PODS, {**POD, "containers": many}, "many", said)
+        assert len(said) == 6, "a header has no room for a hundred"
+        await create(parts, PODS, POD, "none", said)
+        assert len(said) == 6
 
     in_cluster(tmp_path, test)
