@@ -53,13 +53,13 @@ class Kubelet(Controller):
         except (ApiError, OSError):
             raise
         except Exception as error:
-            await self._set_aside(pod, f"{type(error).__name__}: {error}"[:_LONGEST])
+            await self._note_trouble(pod, f"{type(error).__name__}: {error}"[:_LONGEST])
             raise
         if _is_set_aside(pod):
-            await self._take_up(key, uid_of(pod))
+            await self._note_recovery(key, uid_of(pod))
         return again
 
-    async def _set_aside(self, pod: Object, why: str) -> None:
+    async def _note_trouble(self, pod: Object, why: str) -> None:
         if _is_set_aside(pod):  # it is known already, and each write would bring the pod back here at once
             return
         words = f"{self.name} cannot handle this pod: {why}"
@@ -67,7 +67,7 @@ class Kubelet(Controller):
         with contextlib.suppress(ApiError):
             await self._write(pod, {**(pod.get("status") or {}), "conditions": self._conditions(pod, "True", words)})
 
-    async def _take_up(self, key: Key, uid: str) -> None:
+    async def _note_recovery(self, key: Key, uid: str) -> None:
         pod = self._pods.get(*key)  # as it is by now
         if pod is not None and uid_of(pod) == uid and _is_set_aside(pod):
             await self._write(pod, {**(pod.get("status") or {}), "conditions": self._conditions(pod, "False", "")})
