@@ -1,7 +1,7 @@
 """What the kubelets of simulated nodes and of this machine share: what is wrong with one pod stays with that pod.
 
 A pod that cannot be handled at all (more containers than a limit allows) is refused as a kubelet refuses one. A pod
-whose handling fails in a way nobody thought of is set aside: its condition `gpuaas.dev/SetAside` and an event say why,
+whose handling raises an unexpected error is set aside: its condition `gpuaas.dev/SetAside` and an event say why,
 the log has the traceback, it is tried again ever more rarely, and the other pods go on. When it can be handled again the
 condition becomes False.
 """

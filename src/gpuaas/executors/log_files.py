@@ -226,7 +226,7 @@ def _timed(folder: Path, data: bytes, position: Position, now: float) -> bytes:
 
 
 def _moment(at: float) -> bytes:
-    """As kubelets write it, with nanoseconds nobody measured."""
+    """As kubelets write it, with the nine digits clients expect."""
     return f"{datetime.fromtimestamp(at, UTC).strftime('%Y-%m-%dT%H:%M:%S.%f')}000Z ".encode()
 
 
