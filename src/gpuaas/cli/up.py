@@ -17,6 +17,7 @@ import click
 from gpuaas.assembly.home import Home, Running
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
+from gpuaas.cli.trusted import in_words, process_users_of
 
 if TYPE_CHECKING:
     from gpuaas.assembly.fleet import Fleet
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
-_NAMED = 20  # of those who may run processes
 
 
 @click.command()
@@ -381,29 +381,15 @@ def status(output: str) -> None:
             "clusters": list(running.clusters),
             "version": running.version,
         }
-    trusted = _process_users(home, running) if running is not None and healthy else None
+    trusted = process_users_of(home, running) if healthy else None
     if trusted is not None:
         found["processUsers"] = trusted
-    show(output, found, lambda: _tell(home, running, trusted, healthy=healthy))
+    show(output, found, lambda: _tell(home, running, healthy=healthy, trusted=in_words(trusted) if trusted else ""))
     if not healthy:
         raise SystemExit(1)
 
 
-def _process_users(home: Home, running: Running) -> list[dict[str, str]] | None:
-    """Who may run processes as the user who started this; None where that cannot be found out."""
-    import asyncio
-
-    from gpuaas.assembly.process_users import process_users
-    from gpuaas.base.errors import ApiError
-    from gpuaas.client.kubeconfig import KubeconfigError
-
-    try:
-        return asyncio.run(process_users(home, running.clusters))
-    except (ApiError, KubeconfigError, OSError):
-        return None
-
-
-def _tell(home: Home, running: Running | None, trusted: list[dict[str, str]] | None, *, healthy: bool) -> None:
+def _tell(home: Home, running: Running | None, *, healthy: bool, trusted: str) -> None:
     if running is None:
         click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
         return
@@ -412,11 +398,7 @@ def _tell(home: Home, running: Running | None, trusted: list[dict[str, str]] | N
     click.echo(f"  clusters  {', '.join(running.clusters)}")
     click.echo(f"  home      {home.path}")
     if trusted:
-        names = dict.fromkeys(f"{each['name']} ({each['where']})" for each in trusted)
-        shown = ", ".join(list(names)[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        click.echo(
-            f"  processes {shown}: may run programs as you, which hands over this machine and this control plane"
-        )
+        click.echo(f"  processes {trusted}")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 
 

@@ -6,7 +6,6 @@ that both go together.
 
 import asyncio
 import re
-import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ import click
 from gpuaas.assembly.home import Home, Running
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, Columns, how_to_print, show
+from gpuaas.cli.trusted import ask_about_processes
 
 T = TypeVar("T")
 USER_LABEL = "gpuaas.dev/user"
@@ -77,7 +77,7 @@ def add(
     if cluster not in running.clusters:
         raise click.ClickException(f'there is no cluster "{cluster}"; there are: {", ".join(running.clusters)}')
     if processes:
-        _ask_about_processes(name, home, yes=yes)
+        ask_about_processes(name, home, yes=yes)
     roles = (role, people.PROCESS_ROLE) if processes else (role,)
     url = server or running.url
     made = _done(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
@@ -94,22 +94,6 @@ def add(
     else:
         click.echo("kubeconfig:")
         click.echo(people.kubeconfig_text(made))
-
-
-def _ask_about_processes(name: str, home: Home, *, yes: bool) -> None:
-    """In words, before anything is given."""
-    from gpuaas.assembly.process_users import WARNING
-
-    click.echo(f"warning: {WARNING.format(home=home.path)}", err=True)
-    if yes:
-        return
-    if not _has_terminal():
-        raise WrongOption("--processes asks before it hands over this machine, and there is no terminal: --yes agrees")
-    click.confirm(f"Hand over this machine and the control plane to {name}?", abort=True, err=True)
-
-
-def _has_terminal() -> bool:
-    return sys.stdin.isatty()
 
 
 @user.command(name="list")

@@ -35,7 +35,7 @@ from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 _RESTARTS = Backoff(first=10.0, limit=300.0)
@@ -65,7 +65,7 @@ class ProcessKubelet(Kubelet):
     workers = 4
 
     def __init__(self, deps: Deps, node: NodeSpec, folder: Path, foreign: Collection[str] = ()) -> None:
-        """`foreign`: pod folders of other clusters, which are none of ours to remove."""
+        """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove."""
         super().__init__(deps)
         self._node = node
         self._folder = folder
@@ -157,6 +157,8 @@ class ProcessKubelet(Kubelet):
         except NotRecorded as problem:
             return await self._put_off(pod, str(problem))
         if run is None:  # deleted before anything was started
+            if finalizers_of(pod):  # it stays until they are gone, and takes no room
+                await self._write(pod, statuses.ended(pod, self._node.address, self.clock.now(), {}))
             await self._remove(pod)
             return None
         return Requeue(0.0)  # as it is by now

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gpuaas.assembly import people, runtime_classes
 from gpuaas.assembly.home import Home
-from gpuaas.cli import user
+from gpuaas.cli import trusted
 from gpuaas.cli.audit import about, how_far, remembered
 from gpuaas.cli.look import gpus_of, named
 from gpuaas.cli.main import cli
@@ -471,8 +471,8 @@ def test_the_role_for_processes_is_the_one_the_server_asks_for() -> None:
 def test_the_right_to_run_processes_is_given_to_who_agrees(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, terminal: bool, yes: bool, answer: str, outcome: int
 ) -> None:
-    monkeypatch.setattr(user, "_has_terminal", lambda: terminal)
-    asking = click.Command("ask", callback=lambda: user._ask_about_processes("eve", Home(tmp_path), yes=yes))
+    monkeypatch.setattr(trusted, "has_terminal", lambda: terminal)
+    asking = click.Command("ask", callback=lambda: trusted.ask_about_processes("eve", Home(tmp_path), yes=yes))
     done = CliRunner().invoke(asking, input=answer)
     assert done.exit_code == outcome, done.output
     assert f"the home {tmp_path}: the CA key" in done.stderr
