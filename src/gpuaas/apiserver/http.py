@@ -326,6 +326,8 @@ class Connection(asyncio.Protocol):
         self._on_gone = answer.start(writer)
         if writer.closed:  # it had nothing to wait for
             self._drop_stream()
+        elif not self._room and writer.on_pause is not None:  # an earlier answer still fills the buffers
+            writer.on_pause()
 
     def _send_rest(self) -> None:
         """A long body goes out piece by piece, as the client takes it: what waits in buffers is memory twice over."""

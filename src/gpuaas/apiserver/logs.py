@@ -5,7 +5,7 @@ An executor offers a `LogSource`; without one a pod has written nothing, and tha
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -69,12 +69,22 @@ def _ended_before(pod: Any, container: str) -> bool:
 
 
 def _pump(writer: StreamWriter, pieces: AsyncIterator[bytes]) -> Callable[[], None]:
+    """No faster than the client takes them: while its buffers are full no piece is made."""
+    room = asyncio.Event()
+    room.set()
+    writer.on_pause, writer.on_resume = room.clear, room.set
+
     async def run() -> None:
         try:
             async for piece in pieces:
                 writer.write(piece)
+                await asyncio.sleep(0)  # pieces that are there already must not keep others from their turn
+                await room.wait()
         except Exception:
             _log.exception("reading a pod's log")
+        finally:
+            if isinstance(pieces, AsyncGenerator):
+                await pieces.aclose()
         writer.close()
 
     task = asyncio.ensure_future(run())

@@ -3,6 +3,7 @@
 What cannot be read is treated as absent: a wish for a simulation never keeps a pod from running.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ STOP_SECONDS = "gpuaas.dev/stop-seconds"  # how long it takes to end when asked 
 FAIL = "gpuaas.dev/fail"  # an exit code, OOMKilled, ImagePullBackOff, or true (exit code 1)
 LOST = "gpuaas.dev/lost"  # on a node: "true" makes it fall silent with everything on it
 
+_CODE = re.compile(r"[0-9]{1,19}")
 OUT_OF_MEMORY, NO_IMAGE = "OOMKilled", "ImagePullBackOff"
 
 
@@ -29,7 +31,7 @@ def exit_code(annotations: Mapping[str, str]) -> int | None:
     wanted = annotations.get(FAIL, "")
     if wanted == OUT_OF_MEMORY:
         return 137
-    if wanted.isdigit():
+    if _CODE.fullmatch(wanted):
         return int(wanted) & 0xFF or None
     return 1 if wanted.lower() in ("true", "yes") else None
 

@@ -1,7 +1,7 @@
 """What pods wrote, for `kubectl logs`: lines with their times, cut as the reader asked (tail, since, limit, follow).
 
-Each executor offers its lines; `Logs` finds the executor by the pod's node. It fits the API server's LogSource without
-knowing it: the options are read by name.
+Each executor has a `Source`; `Logs` finds the executor by the pod's node. It fits the API server's LogSource without
+knowing it: the options are read by name. A source that has its lines in memory offers `Lines`, and `read_lines` cuts them.
 """
 
 from collections import deque
@@ -34,6 +34,12 @@ class Options(Protocol):
     def limit_bytes(self) -> int | None: ...
 
 
+class Source(Protocol):
+    def read(self, pod: Mapping[str, Any], container: str, options: Options) -> AsyncIterator[bytes]:
+        """What the container wrote, cut as asked but for `limit_bytes`; the next piece is made when it is asked for."""
+        ...
+
+
 class Lines(Protocol):
     def past(self, pod: Mapping[str, Any], container: str) -> AsyncIterator[Line]:
         """What has been written so far."""
@@ -45,7 +51,7 @@ class Lines(Protocol):
 
 
 class Logs:
-    def __init__(self, sources: Mapping[str, Lines], nodes: Any) -> None:
+    def __init__(self, sources: Mapping[str, Source], nodes: Any) -> None:
         """`sources` by executor; `nodes` is the informer of nodes."""
         self._sources = sources
         self._nodes = nodes
@@ -57,8 +63,7 @@ class Logs:
             return
         container = options.container or pod["spec"]["containers"][0]["name"]
         left = options.limit_bytes
-        async for line in _chosen(source, pod, container, options):
-            piece = _shown(line, options)
+        async for piece in source.read(pod, container, options):
             if left is not None:
                 piece = piece[:left]
                 left -= len(piece)
@@ -66,14 +71,14 @@ class Logs:
             if left == 0:
                 return
 
-    def _source(self, pod: Mapping[str, Any]) -> Lines | None:
+    def _source(self, pod: Mapping[str, Any]) -> Source | None:
         node = self._nodes.get("", pod["spec"].get("nodeName") or "")
         if node is None:
             return next(iter(self._sources.values()), None) if len(self._sources) == 1 else None
         return self._sources.get((node["metadata"].get("labels") or {}).get(EXECUTOR, ""))
 
 
-async def _chosen(source: Lines, pod: Mapping[str, Any], container: str, options: Options) -> AsyncIterator[Line]:
+async def read_lines(source: Lines, pod: Mapping[str, Any], container: str, options: Options) -> AsyncIterator[bytes]:
     past: deque[Line] = deque(maxlen=options.tail_lines)
     last: Line | None = None
     count = 0
@@ -82,10 +87,10 @@ async def _chosen(source: Lines, pod: Mapping[str, Any], container: str, options
         if options.since is None or line.at >= options.since:
             past.append(line)
     for line in past:
-        yield line
+        yield _shown(line, options)
     if options.follow and not options.previous:
         async for line in source.coming(pod, container, last, count):
-            yield line
+            yield _shown(line, options)
 
 
 def _shown(line: Line, options: Options) -> bytes:

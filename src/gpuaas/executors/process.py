@@ -9,7 +9,6 @@ Keys are those of pods; one without a namespace is the uid of a pod that is gone
 """
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
@@ -24,21 +23,21 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, PODS, SECRETS
 from gpuaas.executors import statuses
-from gpuaas.executors.environment import Missing, command_of, environment_of
+from gpuaas.executors.environment import Missing, environment_of
+from gpuaas.executors.kubelet import Kubelet
+from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.process_environment import inherited
-from gpuaas.executors.process_logs import note_sizes
+from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
-from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished
-from gpuaas.runtime.writes import merge_diff
 
-_MANAGER = "kubelet"
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 _LOOK_EVERY = 1.0
 _TRY_AGAIN = 10.0
@@ -61,9 +60,8 @@ class Run:
     watched: set[str] = field(default_factory=set)
 
 
-class ProcessKubelet(Controller):
+class ProcessKubelet(Kubelet):
     name = "process-kubelet"
-    component = "kubelet"
     workers = 4
 
     def __init__(self, deps: Deps, node: NodeSpec, folder: Path, foreign: Collection[str] = ()) -> None:
@@ -74,6 +72,7 @@ class ProcessKubelet(Controller):
         self._foreign = foreign
         self._runs: dict[str, Run] = {}
         self._seen_over: set[str] = set()
+        self._logs = LogKeeper()
         self._pods = self.follow(deps.informers.of(PODS), self._ours)
         self._pods.subscribe(self._forget)
 
@@ -121,9 +120,9 @@ class ProcessKubelet(Controller):
     async def reconcile(self, key: Key) -> Requeue | None:
         if not key.namespace:
             return await self._clear(key.name)
-        pod = self._pods.get(*key)
-        if pod is None:
-            return None
+        return await super().reconcile(key)
+
+    async def sync(self, pod: Object) -> Requeue | None:
         if is_finished(pod):
             return await self._over(pod)
         run = self._runs.get(uid_of(pod))
@@ -179,7 +178,8 @@ class ProcessKubelet(Controller):
     async def _start(self, pod: Object, run: Run) -> None:
         """Those that have not begun: the server may have ended between two of them."""
         missing = {name: process for name, process in run.processes.items() if not process.was_started}
-        commands = {one["name"]: await self._command(pod, one) for one in pod["spec"]["containers"]}
+        budget = Budget()
+        commands = {one["name"]: await self._command(pod, one, budget) for one in pod["spec"]["containers"]}
         latest = self._pods.get(*key_of(pod))
         if latest is None or uid_of(latest) != uid_of(pod):
             raise NotFound("", "pods", pod["metadata"]["name"])  # deleted in the meantime
@@ -206,7 +206,7 @@ class ProcessKubelet(Controller):
         await self._write(pod, status)
         return Requeue(_TRY_AGAIN)
 
-    async def _command(self, pod: Object, container: Mapping[str, Any]) -> Command:
+    async def _command(self, pod: Object, container: Mapping[str, Any], budget: Budget) -> Command:
         namespace = pod["metadata"]["namespace"]
 
         async def lookup(kind: str, name: str) -> Mapping[str, Any]:
@@ -216,16 +216,16 @@ class ProcessKubelet(Controller):
             return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
 
         try:
-            environment = await environment_of(pod, container, lookup, inherited(os.environ))
-        except Missing as missing:
-            raise Refused(f"container {container['name']}: {missing}") from None
-        words = command_of(container, environment)
+            environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
+            words = environment.words(container)
+        except (Missing, ExecRefused) as error:
+            raise Refused(f"container {container['name']}: {error}") from None
         if not words:
             raise Refused(
                 f"container {container['name']} has no command: a process is not taken from an image, "
                 "so spec.containers[].command must say what to run"
             )
-        return Command(words, environment, self._work_folder(pod, container))
+        return Command(words, environment.values, self._work_folder(pod, container))
 
     def _work_folder(self, pod: Object, container: Mapping[str, Any]) -> Path:
         asked = container.get("workingDir")
@@ -251,8 +251,7 @@ class ProcessKubelet(Controller):
             address = self._node.address
             await self._write(pod, statuses.running(pod, address, address, run.started, run.restarts))
         for process in run.processes.values():
-            with contextlib.suppress(OSError):  # on a full disk the lines have the time of a later look
-                note_sizes(process.folder, self.clock.now())
+            self._logs.look(process.folder, self.clock.now())
         codes = await self._codes(run)
         if codes is None:
             return self._wait(pod, run)
@@ -370,15 +369,6 @@ class ProcessKubelet(Controller):
             await self.client.delete(PODS, metadata["name"], metadata["namespace"], uid=uid_of(pod), grace=0)
         except NotFound:
             return
-
-    async def _write(self, pod: Object, status: Object) -> None:
-        patch = merge_diff(pod.get("status") or {}, status)
-        if patch:
-            metadata = pod["metadata"]
-            body = {"metadata": {"uid": uid_of(pod)}, "status": patch}
-            await self.client.patch(
-                PODS, metadata["name"], body, metadata["namespace"], subresource="status", field_manager=_MANAGER
-            )
 
 
 def _check(pod: Mapping[str, Any]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuaas.base.errors import ApiError
-from gpuaas.executors.environment import Lookup, Missing, environment_of, not_there
+from gpuaas.executors.environment import Lookup, Missing, environment_of, not_there, remembered
+from gpuaas.executors.limits import Budget, ExecRefused
 
 View = Mapping[str, Any]
 
@@ -25,7 +26,7 @@ def refers(spec: View) -> bool:
 
 async def unmounted(pod: View, lookup: Lookup) -> list[str]:
     """Why volumes of it cannot be mounted, in the words of a kubelet's events."""
-    found = []
+    found, lookup = [], remembered(lookup)
     for volume in pod["spec"].get("volumes") or ():
         missing = [words for kind, source in _mounted(volume) if (words := await _missing(kind, source, lookup))]
         if missing:
@@ -34,23 +35,27 @@ async def unmounted(pod: View, lookup: Lookup) -> list[str]:
     return found
 
 
-async def unset(pod: View, lookup: Lookup) -> dict[str, str]:
-    """Why containers cannot have their environments; of init containers, which come one by one, only the first."""
-    for container in pod["spec"].get("initContainers") or ():
-        words = await _unset(pod, container, lookup)
-        if words:
-            return {container["name"]: words}
-    found = [(one["name"], await _unset(pod, one, lookup)) for one in pod["spec"]["containers"]]
-    return {name: words for name, words in found if words}
+async def unset(pod: View, lookup: Lookup) -> tuple[dict[str, str], dict[str, ExecRefused]]:
+    """Why containers cannot have their environments: what is missing, and which could not be executed with all of it.
 
-
-async def _unset(pod: View, container: View, lookup: Lookup) -> str:
-    if _has_references(container):
+    Of init containers, which come one by one, only the first.
+    """
+    missing: dict[str, str] = {}
+    refused: dict[str, ExecRefused] = {}
+    budget, lookup = Budget(), remembered(lookup)
+    inits = pod["spec"].get("initContainers") or ()
+    for number, container in enumerate((*inits, *pod["spec"]["containers"])):
+        if not _has_references(container):
+            continue
         try:
-            await environment_of(pod, container, lookup, {})
-        except Missing as missing:
-            return str(missing)
-    return ""
+            (await environment_of(pod, container, lookup, {}, budget)).words(container)
+        except Missing as words:
+            missing[container["name"]] = str(words)
+        except ExecRefused as error:
+            refused[container["name"]] = error
+        if number < len(inits) and (missing or refused):
+            break
+    return missing, refused
 
 
 def _has_references(container: View) -> bool:

@@ -2,7 +2,8 @@
 
 Only the plainest commands are understood (echo, printf, sleep, exit, true, false), and what Kubernetes' test image
 (agnhost) does in many manifests; which of a script's commands come to their turn is module shell's matter. What loops
-runs for ever, what is not understood takes no time but leaves a line in the log. Nothing is executed.
+runs for ever, what is not understood takes no time but leaves a line in the log. Nothing is executed. What passes a limit
+(module limits) ends there as a failure, with the limit as its message.
 """
 
 import re
@@ -10,14 +11,19 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuaas.executors.environment import Environment, check_words
+from gpuaas.executors.limits import LINES, NESTING, OUTPUT, Budget, LimitExceeded, ScriptRefused, check
 from gpuaas.executors.shell import commands
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SLEEP = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
+_SLEEP = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+_CODE = re.compile(r"[0-9]{1,19}")
 _LOOPS = re.compile(r"\b(while|until|for)\b|\btail\s+-f\b")
+_OPTIONS = re.compile(r"-[a-z]+")
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _SERVERS = frozenset({"netexec", "pause", "serve-hostname", "test-webserver"})  # of the test image
 _NOT_RUN = "(simulated) "
+_FOREVER = 1e9  # seconds; what sleeps longer never ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +34,33 @@ class Script:
     seconds: float | None = 0.0
     exit_code: int = 0
     understood: bool = True  # False: it does something whose duration nobody can know
+    reason: str = ""  # where a limit ended it
+    message: str = ""
 
 
-def read_script(container: Mapping[str, Any], values: Mapping[str, str] | None = None) -> Script:
-    """`values` are those of its environment, as far as they are known."""
+def refused(error: LimitExceeded, lines: Sequence[tuple[float, str]] = (), seconds: float = 0.0) -> Script:
+    """What is left of a script that passed a limit."""
+    lines = (*lines, (seconds, f"{_NOT_RUN}{error}"))
+    return Script(lines, seconds, error.exit_code, reason=error.reason, message=str(error))
+
+
+def read_script(container: Mapping[str, Any], budget: Budget, environment: Environment | None = None) -> Script:
+    """`environment` is its environment as far as it is known; without one its words are taken as they are written."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if not words:
         return Script(understood=False)
+    try:
+        if environment is not None:
+            words = environment.words(container)
+        else:
+            check_words(words, budget)
+    except LimitExceeded as error:
+        return refused(error)
     text = _shell_text(words)
     if text is None:
-        return _run(_single(words))
-    read = _run(commands(text, values or {}))
-    if _LOOPS.search(text):
+        return _run(_single(words), budget)
+    read = _run(commands(text, environment.values if environment is not None else {}, budget), budget)
+    if _LOOPS.search(text) and not read.message:
         return Script(lines=tuple(line for line in read.lines if not line[1].startswith(_NOT_RUN)), seconds=None)
     return read
 
@@ -49,9 +70,8 @@ def _shell_text(words: Sequence[str]) -> str | None:
     if words[0].rsplit("/", 1)[-1] not in _SHELLS:
         return None
     for position, word in enumerate(words[1:], 1):
-        if re.fullmatch(r"-[a-z]*c[a-z]*", word):
-            rest = [one for one in words[position + 1 :] if one != "--"]
-            return rest[0] if rest else ""
+        if word.startswith("-") and "c" in word and _OPTIONS.fullmatch(word):
+            return next((one for one in words[position + 1 :] if one != "--"), "")
     return None
 
 
@@ -59,48 +79,79 @@ def _single(words: Sequence[str]) -> Generator[list[str], int, None]:
     yield list(words)
 
 
-def _run(turns: Generator[list[str], int, None]) -> Script:
-    now, code, understood = 0.0, 0, True
-    lines: list[tuple[float, str]] = []
-    words = next(turns, None)
-    while words is not None:
-        match words[0].rsplit("/", 1)[-1], list(words[1:]):
+def _run(turns: Generator[list[str], int, None], budget: Budget, depth: int = 0) -> Script:
+    run = _Run(budget, depth)
+    try:
+        check(NESTING, depth)
+        words = next(turns, None)
+        while words is not None and run.take(words):
+            words = turns.send(run.code)
+    except StopIteration:
+        pass
+    except ScriptRefused as error:
+        return refused(error, run.lines, run.now)
+    if run.forever:
+        return Script(tuple(run.lines), None)
+    return Script(tuple(run.lines), run.now, run.code, run.understood, run.reason, run.message)
+
+
+class _Run:
+    """How far a script has come."""
+
+    def __init__(self, budget: Budget, depth: int) -> None:
+        self.lines: list[tuple[float, str]] = []
+        self.now, self.code, self.forever, self.understood = 0.0, 0, False, True
+        self.reason = self.message = ""
+        self._budget = budget
+        self._depth = depth
+
+    def take(self, words: list[str]) -> bool:
+        """One command; whether others come after it."""
+        match words[0].rsplit("/", 1)[-1], words[1:]:
             case "sleep", arguments:
                 pause = _pause(arguments)
-                if pause is None:
-                    return Script(tuple(lines), None)
-                now, code = now + pause, 0
+                self.code, self.forever = 0, pause is None
+                self.now += pause or 0.0
+                return not self.forever
             case "echo", arguments:
-                lines.append((now, " ".join(one for one in arguments if one not in ("-n", "-e"))))
-                code = 0
+                self._write(" ".join(one for one in arguments if one not in ("-n", "-e")))
+                self.code = 0
             case "printf", [form, *_]:
-                lines += [(now, line) for line in form.replace("\\n", "\n").splitlines()]
+                for line in form.replace("\\n", "\n").splitlines():
+                    self._write(line)
             case "exit", arguments:
-                return Script(tuple(lines), now, _code(arguments, code), understood)
+                self.code = _code(arguments, self.code)
+                return False
             case "true" | ":" | "set" | "cd" | "export", _:
-                code = 0
+                self.code = 0
             case "false", _:
-                code = 1
-            case "agnhost", [_, *_]:
-                return _run(_single(words[1:]))
+                self.code = 1
+            case "agnhost", [_, *_] as rest:
+                return self._take_over(rest, last=True)
             case "entrypoint-tester", _:
-                lines.append((now, " ".join(words)))
+                self._write(" ".join(words))
             case name, _ if name in _SERVERS:
-                return Script(tuple(lines), None)
+                self.forever = True
+                return False
             case _ if "--" in words[:-1]:  # what runs something else: what it runs counts
-                inner = _run(_single(words[words.index("--") + 1 :]))
-                if inner.seconds is None:
-                    return Script(tuple(lines), None)
-                lines += [(now + offset, line) for offset, line in inner.lines]
-                now, code, understood = now + inner.seconds, inner.exit_code, understood and inner.understood
+                return self._take_over(words[words.index("--") + 1 :], last=False)
             case _:
-                lines.append((now, f"{_NOT_RUN}{' '.join(words)}"))
-                code, understood = 0, False
-        try:
-            words = turns.send(code)
-        except StopIteration:
-            words = None
-    return Script(tuple(lines), now, code, understood)
+                self._write(f"{_NOT_RUN}{' '.join(words)}")
+                self.code, self.understood = 0, False
+        return True
+
+    def _take_over(self, words: list[str], *, last: bool) -> bool:
+        inner = _run(_single(words), self._budget, self._depth + 1)
+        self.lines += [(self.now + offset, line) for offset, line in inner.lines]
+        self.code, self.understood = inner.exit_code, self.understood and inner.understood
+        self.forever, self.reason, self.message = inner.seconds is None, inner.reason, inner.message
+        self.now += inner.seconds or 0.0
+        return not (last or self.forever or self.message)
+
+    def _write(self, line: str) -> None:
+        self._budget.spend(LINES, 1)
+        self._budget.spend(OUTPUT, len(line))
+        self.lines.append((self.now, line))
 
 
 def _pause(arguments: Sequence[str]) -> float | None:
@@ -110,8 +161,8 @@ def _pause(arguments: Sequence[str]) -> float | None:
             return None
         found = _SLEEP.fullmatch(word)
         total += float(found[1]) * _UNITS[found[2]] if found else 0.0
-    return total
+    return total if total <= _FOREVER else None
 
 
 def _code(arguments: Sequence[str], last: int) -> int:
-    return int(arguments[0]) & 0xFF if arguments and arguments[0].isdigit() else last
+    return int(arguments[0]) & 0xFF if arguments and _CODE.fullmatch(arguments[0]) else last

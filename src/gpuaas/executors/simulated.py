@@ -2,12 +2,13 @@
 
 Level-triggered like any controller: what a pod should look like now follows from the pod, the clock and its life
 (`lives`). The moment a container started is kept to the fraction of a second while the process lives, and to the
-second, from the status, after a restart. A lost node does nothing at all.
+second, from the status, after a restart. A lost node does nothing at all. What passes a limit (module limits) fails to
+start, or ends, with the limit in the container's state.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339
@@ -18,22 +19,22 @@ from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
 from gpuaas.executors.environment import Lookup
+from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.lives import ContainerLife, Life, life_of
 from gpuaas.executors.nodes import GPU, NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.references import refers, unmounted, unset
+from gpuaas.executors.script import Script
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.admit import Rejection, rejection
 from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
-from gpuaas.runtime.controller import Controller, Deps, Requeue
-from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.controller import Deps, Requeue
+from gpuaas.runtime.events import BURST, NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
-from gpuaas.runtime.writes import merge_diff
 
 ON_NODE = "node"  # index of pods
-_MANAGER = "kubelet"
 _PATIENCE = 1.0  # seconds
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 
@@ -54,9 +55,8 @@ class Run:
     told: tuple[str, ...] = ()  # what of these is missing
 
 
-class SimulatedKubelet(Controller):
+class SimulatedKubelet(Kubelet):
     name = "simulated-kubelet"
-    component = "kubelet"
     workers = 16
 
     def __init__(self, deps: Deps, specs: Sequence[NodeSpec], speed: float = 1.0) -> None:
@@ -106,10 +106,7 @@ class SimulatedKubelet(Controller):
             if not others:
                 del self._waiting[key.namespace]
 
-    async def reconcile(self, key: Key) -> Requeue | None:
-        pod = self._pods.get(*key)
-        if pod is None:
-            return None
+    async def sync(self, pod: Object) -> Requeue | None:
         node = self._nodes.get("", pod["spec"]["nodeName"])
         if node is None or is_lost(node):
             return None
@@ -174,7 +171,7 @@ class SimulatedKubelet(Controller):
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
         life = life_of(pod, await self._owners.wishes(pod), self._speed)
-        run = Run(life, self.clock.now(), refers=refers(pod["spec"]))
+        run = Run(life.without_lines(), self.clock.now(), refers=refers(pod["spec"]))
         for one in (pod.get("status") or {}).get("containerStatuses") or ():
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
             running = (one.get("state") or {}).get("running")
@@ -201,6 +198,8 @@ class SimulatedKubelet(Controller):
         if run.life.failing is not None:
             return await self._fail_to_begin(pod, run, run.life.failing)
         run.started, run.resting = now, None
+        if run.life.never_starts:
+            return await self._go_on(pod, run)
         await self._write_running(pod, run)
         self._tell_start(pod)
         return self._next(run)
@@ -210,15 +209,16 @@ class SimulatedKubelet(Controller):
         now, host, key = self.clock.now(), self._host(pod), key_of(pod)
         self._waiting.setdefault(key.namespace, set()).add(key)  # first: what comes while it is looked for is news
         mounts = await unmounted(pod, self._look_up(key.namespace))
-        values = {} if mounts else await unset(pod, self._look_up(key.namespace))
+        values, refusals = ({}, {}) if mounts else await unset(pod, self._look_up(key.namespace))
         if not mounts and not values:
+            run.life = run.life.with_refusals(refusals)
             run.refers = False
             self._waits_no_more(key)
             return False
         status = statuses.creating(pod, host, now) if mounts else statuses.unconfigured(pod, host, now, values)
         await self._write(pod, status)
         said = tuple(mounts or [f"Error: {words}" for words in values.values()])
-        for words in said if said != run.told else ():
+        for words in said[:BURST] if said != run.told else ():
             self.recorder.event(PODS, pod, WARNING, "FailedMount" if mounts else "Failed", words)
         run.told = said
         return True
@@ -233,7 +233,9 @@ class SimulatedKubelet(Controller):
     async def _fail_to_begin(self, pod: Object, run: Run, failing: ContainerLife) -> Requeue | None:
         """An init container fails: that is the end of the pod, or it is tried again after a pause."""
         now, host, span = self.clock.now(), self._host(pod), failing.script.seconds or 0.0
-        ending = Ending(failing.script.exit_code, started=now - span, finished=now)
+        script = failing.script
+        ending = Ending(script.exit_code, script.reason, script.message, started=now - span, finished=now)
+        self._tell_limits(pod, (failing,))
         if pod["spec"].get("restartPolicy", "Always") == "Never":
             await self._write(pod, statuses.stuck(pod, host, now, failing.name, ending))
             self._runs.pop(uid_of(pod), None)
@@ -261,7 +263,8 @@ class SimulatedKubelet(Controller):
         return Requeue(max(0.0, min(moments) - self.clock.now())) if moments else None
 
     def _tell_start(self, pod: Object) -> None:
-        for one in pod["spec"]["containers"]:
+        """Of as many containers as one source may tell of at once (module events)."""
+        for one in pod["spec"]["containers"][:BURST]:
             image = one.get("image", "")
             self.recorder.event(PODS, pod, NORMAL, "Pulled", f'Container image "{image}" already present on machine')
             self.recorder.event(PODS, pod, NORMAL, "Created", "Container created")
@@ -277,10 +280,10 @@ class SimulatedKubelet(Controller):
             elif statuses.is_behind(pod):
                 await self._write(pod, statuses.followed(pod, now))
             return self._next(run)
+        self._tell_limits(pod, run.life.containers)
         if self._starts_again(pod, run):
             return await self._rest(pod, run)
-        endings = {one.name: self._ending(run, one.script.exit_code, one.script.seconds) for one in run.life.containers}
-        await self._end(pod, endings)
+        await self._end(pod, {one.name: self._ending_of(run, one.script, seconds) for one in run.life.containers})
         return None
 
     def _starts_again(self, pod: Object, run: Run) -> bool:
@@ -295,13 +298,17 @@ class SimulatedKubelet(Controller):
     async def _rest(self, pod: Object, run: Run) -> Requeue:
         now = self.clock.now()
         pause = _RESTARTS.delay(run.restarts) / self._speed
-        ending = self._ending(run, run.life.exit_code, run.life.seconds)
+        ending = self._ending_of(run, run.life.decisive, run.life.seconds)
         run.restarts += 1
         run.started, run.resting = None, now + pause
         await self._write(pod, statuses.resting(pod, self._host(pod), now, ending, run.restarts, pause))
         for one in pod["spec"]["containers"]:
             self._tell_back_off(pod, one["name"])
         return Requeue(pause)
+
+    def _tell_limits(self, pod: Object, containers: Iterable[ContainerLife]) -> None:
+        for one in [one for one in containers if one.script.message][:BURST]:
+            self.recorder.event(PODS, pod, WARNING, "Failed", f"Error: container {one.name}: {one.script.message}")
 
     def _tell_back_off(self, pod: Object, container: str) -> None:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -327,6 +334,13 @@ class SimulatedKubelet(Controller):
         await self._remove(pod)
         return None
 
+    def _ending_of(self, run: Run, script: Script, whole: float | None) -> Ending:
+        """How a container ended by itself, or with the others when one of them passed a limit."""
+        if script.seconds is None or (whole is not None and whole < script.seconds):
+            return self._ending(run, 137, whole)
+        found = self._ending(run, script.exit_code, script.seconds)
+        return replace(found, reason=script.reason, message=script.message) if script.message else found
+
     def _ending(self, run: Run, code: int, seconds: float | None) -> Ending:
         started = run.started or 0.0
         finished = started + seconds if seconds is not None else self.clock.now()
@@ -343,17 +357,6 @@ class SimulatedKubelet(Controller):
             await self.client.delete(PODS, metadata["name"], metadata["namespace"], uid=uid_of(pod), grace=0)
         except NotFound:
             return
-
-    async def _write(self, pod: Object, status: Object) -> bool:
-        patch = merge_diff(pod.get("status") or {}, status)
-        if not patch:
-            return False
-        metadata = pod["metadata"]
-        body = {"metadata": {"uid": uid_of(pod)}, "status": patch}
-        await self.client.patch(
-            PODS, metadata["name"], body, metadata["namespace"], subresource="status", field_manager=_MANAGER
-        )
-        return True
 
     def _host(self, pod: Object) -> str:
         return self._hosts[pod["spec"]["nodeName"]]

@@ -1,15 +1,18 @@
 """What simulated containers wrote: a function of the pod's life and of the clock, so that no line is ever stored."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from gpuaas.base.clock import Clock, parse_rfc3339
+from gpuaas.executors.limits import ExecRefused
 from gpuaas.executors.lives import Life, life_of
-from gpuaas.executors.logs import Line
+from gpuaas.executors.logs import Line, Options, read_lines
 from gpuaas.executors.owners import Owners
 from gpuaas.runtime.informer import Informer
 
 _LOOK_EVERY = 0.5
+_REMEMBERED = 32  # lives
 
 
 class SimulatedLines:
@@ -18,6 +21,10 @@ class SimulatedLines:
         self._pods = pods
         self._clock = clock
         self._speed = speed
+        self._lives: dict[tuple[Any, ...], Life] = {}
+
+    def read(self, pod: Mapping[str, Any], container: str, options: Options) -> AsyncIterator[bytes]:
+        return read_lines(self, pod, container, options)
 
     async def past(self, pod: Mapping[str, Any], container: str) -> AsyncIterator[Line]:
         for line in self._until_now(pod, container, await self._life(pod)):
@@ -31,26 +38,33 @@ class SimulatedLines:
         while True:
             latest = self._pods.get(metadata["namespace"], metadata["name"])
             shown = latest if latest is not None and latest["metadata"]["uid"] == metadata["uid"] else pod
-            lines = list(self._until_now(shown, container, life))
-            for line in lines[count:]:
+            for line in self._until_now(shown, container, life, count):
+                count += 1
                 yield line
-            count = max(count, len(lines))
             if latest is not shown or _span(shown, container)[1] is not None:
                 return
             await self._clock.sleep(_LOOK_EVERY)
 
     async def _life(self, pod: Mapping[str, Any]) -> Life:
-        return life_of(pod, await self._owners.wishes(pod), self._speed)
+        """Lives of pods that were read a moment ago are kept: reading one again costs no interpretation of its scripts."""
+        said = await self._owners.wishes(pod)
+        key = (pod["metadata"]["uid"], pod["metadata"].get("resourceVersion", ""), tuple(sorted(said.items())))
+        life = self._lives.pop(key, None) or life_of(pod, said, self._speed)
+        self._lives[key] = life
+        if len(self._lives) > _REMEMBERED:
+            del self._lives[next(iter(self._lives))]
+        return life
 
-    def _until_now(self, pod: Mapping[str, Any], container: str, life: Life) -> Iterator[Line]:
+    def _until_now(self, pod: Mapping[str, Any], container: str, life: Life, skip: int = 0) -> Iterator[Line]:
         started, ended = _span(pod, container)
         if started is None:
             return
         # A container that has ended wrote everything due by then; both times are whole seconds.
         now = self._clock.now() if ended is None else ended + 1
-        for offset, text in life.of(container).lines:
-            if started + offset <= now:
-                yield Line(started + offset, text.encode())
+        for offset, text in islice(life.of(container).lines, skip, None):  # in the order of their times
+            if started + offset > now:
+                break
+            yield Line(started + offset, text.encode("utf-8", "surrogatepass"))
 
 
 def _span(pod: Mapping[str, Any], container: str) -> tuple[float | None, float | None]:
@@ -64,5 +78,7 @@ def _span(pod: Mapping[str, Any], container: str) -> tuple[float | None, float |
                 return parse_rfc3339(state["running"]["startedAt"]), None
             if "terminated" in state:
                 ended = state["terminated"]
+                if ended.get("reason") == ExecRefused.reason:
+                    return None, None  # it was never executed
                 return parse_rfc3339(ended["startedAt"]), parse_rfc3339(ended["finishedAt"])
     return None, None

@@ -68,9 +68,9 @@ def running(
     now: float | None = None,
 ) -> Object:
     """`now`: where that is not the moment they started."""
-    state = {"running": {"startedAt": rfc3339(started)}}
+    state, known = {"running": {"startedAt": rfc3339(started)}}, _known(pod)
     containers = [
-        _container(pod, one, state, ready=ready, restarts=restarts, last=_last_state(pod, one["name"]), started=True)
+        _container(pod, one, state, ready=ready, restarts=restarts, last=_last_state(known, one["name"]), started=True)
         for one in _containers(pod)
     ]
     status = _status(pod, "Running", host, started if now is None else now, containers, ready=ready)
@@ -176,11 +176,13 @@ def resting(pod: View, host: str, now: float, ending: Ending, restarts: int, pau
 def ended(pod: View, host: str, now: float, endings: Mapping[str, Ending]) -> Object:
     """Every container is over. One without an ending never ran."""
     failed = any(one.exit_code for one in endings.values()) or not endings
-    containers = []
+    containers, known = [], _known(pod)
     for one in _containers(pod):
         ending = endings.get(one["name"], Ending(137, "ContainerStatusUnknown"))
         state = {"terminated": _terminated(ending, now)}
-        containers.append(_container(pod, one, state, restarts=_restarts(pod, one["name"]), started=False))
+        containers.append(
+            _container(pod, one, state, restarts=int(known.get(one["name"], {}).get("restartCount", 0)), started=False)
+        )
     status = _status(pod, "Failed" if failed else "Succeeded", host, now, containers, ready=False)
     if not failed:
         for condition in status["conditions"]:
@@ -293,19 +295,17 @@ def _container_id(pod: View, name: str) -> str:
     return f"gpuaas://{pod['metadata'].get('uid', '')}/{name}"
 
 
-def _last_state(pod: View, name: str) -> Object:
+def _known(pod: View) -> Mapping[str, View]:
+    """The states of its containers so far, by name."""
+    return {one["name"]: one for one in (pod.get("status") or {}).get("containerStatuses") or ()}
+
+
+def _last_state(known: Mapping[str, View], name: str) -> Object:
     """What the state before was, if the container has ended once."""
-    for one in (pod.get("status") or {}).get("containerStatuses") or ():
-        if one["name"] == name:
-            state = one.get("state") or {}
-            found: Object = state if "terminated" in state else one.get("lastState") or {}
-            return found
-    return {}
-
-
-def _restarts(pod: View, name: str) -> int:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return next((int(one.get("restartCount", 0)) for one in statuses if one["name"] == name), 0)
+    one = known.get(name, {})
+    state = one.get("state") or {}
+    found: Object = state if "terminated" in state else one.get("lastState") or {}
+    return found
 
 
 def _containers(pod: View) -> Sequence[View]:

@@ -119,7 +119,7 @@ async def test_a_pod_runs_in_a_folder_of_its_own_and_succeeds(tmp_path: Path) ->
         lines = ProcessLines(tmp_path, on.deps.informers.of(PODS), on.clock)
         logs = Logs({"process": lines}, on.deps.informers.of(NODES))
         said = [piece.decode() async for piece in logs.read(found, LogOptions())]
-        assert said[0] == f"{tmp_path / found['metadata']['uid'] / 'work'}\n"
+        assert "".join(said).splitlines()[0] == f"{tmp_path / found['metadata']['uid'] / 'work'}"
         on.cluster.remove(PODS, "p", "default")
         await until(lambda: not (tmp_path / found["metadata"]["uid"]).exists())
 

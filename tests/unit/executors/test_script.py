@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gpuaas.executors.limits import Budget
 from gpuaas.executors.lives import UNKNOWN_WORK, life_of
 from gpuaas.executors.script import Script, read_script
 
@@ -61,7 +62,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize(("container", "expected"), SCRIPTS.values(), ids=SCRIPTS)
 def test_a_command_in_time(container: Any, expected: Script) -> None:
-    found = read_script(container)
+    found = read_script(container, Budget())
     assert (found.seconds, found.exit_code) == (expected.seconds, expected.exit_code)
     if expected.lines:
         assert found.lines == expected.lines

@@ -17,6 +17,7 @@ from gpuaas.base.errors import Internal
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.executors import processes, supervisor
+from gpuaas.executors.limits import Budget
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.process import ProcessKubelet
 from gpuaas.executors.process_environment import inherited
@@ -355,7 +356,7 @@ async def test_a_pod_deleted_while_its_references_are_read_is_not_started(tmp_pa
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     class Slow(ProcessKubelet):
-        async def _command(self, pod: Object, container: Mapping[str, Any]) -> Command:
+        async def _command(self, pod: Object, container: Mapping[str, Any], budget: Budget) -> Command:
             asked.set()
             await go_on.wait()
             return Command(container["command"], PATH, tmp_path)
@@ -376,11 +377,11 @@ async def test_a_write_that_fails_after_the_start_starts_nothing_again(tmp_path:
     failing = [True]
 
     class Failing(ProcessKubelet):
-        async def _write(self, pod: Object, status: Object) -> None:
+        async def _write(self, pod: Object, status: Object) -> bool:
             if failing and status["phase"] == "Running" and "running" in str(status["containerStatuses"]):
                 failing.pop()
                 raise Internal("the disk is full")
-            await super()._write(pod, status)
+            return await super()._write(pod, status)
 
     os.mkfifo(tmp_path / "gate")
     ran = tmp_path / "ran"
