@@ -17,7 +17,6 @@ from gpuaas.api.kubernetes.rules.profiles import take_profiles
 from gpuaas.api.kubernetes.rules.ranges import ALLOCATOR, MANAGED_BY
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
-from gpuaas.apiserver.pod_security import PodSecurity
 from gpuaas.apiserver.policies import Policies
 from gpuaas.apiserver.webhooks import Webhooks
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
@@ -71,7 +70,6 @@ class Admission:
         for plural in ("resourceclaims", "resourceclaimtemplates"):
             self.register("resource.k8s.io", plural, self._administrator)
         self.register_check("", "persistentvolumeclaims", self._growth)
-        PodSecurity(cluster).register(self)
         readable, policies = self._policies.refuse_unreadable, "admissionregistration.k8s.io"
         for plural in ("validatingadmissionpolicies", "mutatingadmissionpolicies"):
             self.register_check(policies, plural, readable)
