@@ -14,7 +14,6 @@ from gpuaas.api.kubernetes import admission as rules
 from gpuaas.api.kubernetes import default_classes
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
 from gpuaas.api.kubernetes.rules.profiles import take_profiles
-from gpuaas.api.kubernetes.rules.ranges import ALLOCATOR, MANAGED_BY
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.policies import Policies
@@ -196,12 +195,7 @@ class Admission:
         own = op.resource.key(op.namespace, obj["metadata"].get("name", ""))
         others = [entry.obj.get("spec") or {} for entry in self._cluster.store.list("/services/") if entry.key != own]
         addresses = {address for spec in others for address in spec.get("clusterIPs") or ()}
-        held = (entry.obj["metadata"] for entry in self._cluster.store.list("networking.k8s.io/ipaddresses/"))
-        addresses |= {one["name"] for one in held if (one.get("labels") or {}).get(MANAGED_BY) != ALLOCATOR}
-        ports = {port["nodePort"] for spec in others for port in spec.get("ports") or () if port.get("nodePort")}
-        ports |= {spec["healthCheckNodePort"] for spec in others if spec.get("healthCheckNodePort")}
-        rules.allocate_cluster_ip(obj, old, addresses, dry_run=op.dry_run)
-        rules.allocate_node_ports(obj, old, ports)
+        rules.allocate_cluster_ip(obj, addresses)
 
     def _node(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:

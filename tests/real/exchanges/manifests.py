@@ -91,33 +91,6 @@ def rules_that_cannot_be_asked(w: Wire) -> None:
 
 
 @case
-def services_from_outside(w: Wire) -> None:
-    path = w.path("services")
-
-    def service(name: str, **spec: Any) -> dict[str, Any]:
-        whole = {"ports": [{"port": 80}], **spec}
-        return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": whole}
-
-    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
-    w.post(path, service("a", **local), dryRun="All")
-    w.post(path, service("b", **local))
-    w.put(f"{path}/b", service("b", **local))
-    w.patch(f"{path}/b", {"spec": {"healthCheckNodePort": 32123}}, MERGE)
-    w.patch(f"{path}/b", {"spec": {"externalTrafficPolicy": "Cluster"}}, MERGE)
-    w.patch(f"{path}/b", {"spec": {"externalTrafficPolicy": "Local", "healthCheckNodePort": 32124}}, MERGE)
-    w.patch(f"{path}/b", {"spec": {"type": "ClusterIP"}}, MERGE)
-    w.post(path, service("c", healthCheckNodePort=32125))
-    w.post(path, service("d", clusterIP="1.2.3.4"))
-    w.forget()
-    w.post(path, service("d", clusterIP="1.2.3.4"), dryRun="All")
-    w.post(path, service("e", ipFamilyPolicy="RequireDualStack"))
-    w.post(path, service("e", ipFamilyPolicy="RequireDualStack", ipFamilies=["IPv6"]))
-    w.post(path, service("e", ipFamilyPolicy="PreferDualStack", ipFamilies=["IPv6", "IPv4"]))
-    w.post(path, service("f", ipFamilyPolicy="RequireDualStack", clusterIP="None"))
-    w.post(path, service("g", ipFamilyPolicy="RequireDualStack", clusterIP="None", selector={"a": "b"}))
-
-
-@case
 def secrets_with_keys(w: Wire) -> None:
     body = b64encode(b"nothing that could be read").decode()
 

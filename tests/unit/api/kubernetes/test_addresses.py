@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.unit.api.kubernetes.rulebook import complaints, made, pod, refused, service
+from tests.unit.api.kubernetes.rulebook import complaints, made, pod, refused
 
 NO_RANGE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -48,24 +48,6 @@ def test_a_range(text: str, wrong: str) -> None:
 def test_an_address(text: str, wrong: str) -> None:
     found = refused(pod(hostAliases=[{"ip": text, "hostnames": ["a"]}]))
     assert found == ([f'spec.hostAliases[0].ip: Invalid value: "{text}": {wrong}'] if wrong else [])
-
-
-def test_an_outside_address_of_a_service_is_read_the_same_way() -> None:
-    assert refused(service(externalIPs=["010.1.1.1", "127.0.0.1"])) == [
-        'spec.externalIPs[0]: Invalid value: "010.1.1.1": must not have leading 0s',
-        'spec.externalIPs[1]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)',
-    ]
-
-
-def test_newer_kinds_want_the_canonical_form() -> None:
-    ranges = {"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "spec": {"cidrs": ["2001:DB8::/64"]}}
-    assert refused(ranges) == [
-        'spec.cidrs[0]: Invalid value: "2001:DB8::/64": must be in canonical form ("2001:db8::/64")'
-    ]
-    slices = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv6"}
-    assert refused({**slices, "endpoints": [{"addresses": ["2001:DB8::1"]}], "ports": []}) == [
-        'endpoints[0].addresses[0]: Invalid value: "2001:DB8::1": must be in canonical form ("2001:db8::1")'
-    ]
 
 
 def _endpoints(**subset: Any) -> dict[str, Any]:

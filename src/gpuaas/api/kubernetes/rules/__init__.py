@@ -25,7 +25,6 @@ from gpuaas.api.kubernetes.rules.namespaces import Namespace
 from gpuaas.api.kubernetes.rules.nodes import Node
 from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.api.kubernetes.rules.quotas import LimitRange, ResourceQuota
-from gpuaas.api.kubernetes.rules.ranges import IPAddress, ServiceCIDR
 from gpuaas.api.kubernetes.rules.services import Service
 from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolumeClaim
 
@@ -73,11 +72,11 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("events.k8s.io", "Event"): events.NewEvent(),
     ("flowcontrol.apiserver.k8s.io", "FlowSchema"): others.FlowSchema(),
     ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): others.PriorityLevelConfiguration(),
-    ("networking.k8s.io", "IPAddress"): IPAddress(),
+    ("networking.k8s.io", "IPAddress"): _PLAIN,
     ("networking.k8s.io", "Ingress"): traffic.Ingress(),
     ("networking.k8s.io", "IngressClass"): traffic.IngressClass(),
     ("networking.k8s.io", "NetworkPolicy"): traffic.NetworkPolicy(),
-    ("networking.k8s.io", "ServiceCIDR"): ServiceCIDR(),
+    ("networking.k8s.io", "ServiceCIDR"): _PLAIN,
     ("node.k8s.io", "RuntimeClass"): classes.RuntimeClass(),
     ("policy", "PodDisruptionBudget"): scaling.PodDisruptionBudget(),
     ("rbac.authorization.k8s.io", "ClusterRole"): access.ClusterRole(),
