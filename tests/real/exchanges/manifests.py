@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Any
 
-from tests.real.exchanges.subresources import TEMPLATE, deployment, pod
 from tests.real.exchanges.versions import CRDS, crd
 from tests.real.wire import MERGE, YAML, Wire, case
 
@@ -88,128 +86,6 @@ def rules_that_cannot_be_asked(w: Wire) -> None:
     w.post(path, {**_custom("Link", "i"), "metadata": {"name": "i", "resourceVersion": "7"}})
     w.post(path, {**_custom("Link", "a"), "metadata": {"name": "a", "resourceVersion": "7"}})
     w.prepare("DELETE", f"{CRDS}/links.{GROUP}")
-
-
-@case
-def secrets_with_keys(w: Wire) -> None:
-    body = b64encode(b"nothing that could be read").decode()
-
-    def block(kind: str, text: str = body) -> str:
-        return f"-----BEGIN {kind}-----\n{text}\n-----END {kind}-----\n"
-
-    pairs = (
-        ("", ""),
-        ("...", "..."),
-        (block("PRIVATE KEY"), block("CERTIFICATE")),
-        (block("A") + block("B"), block("PRIVATE KEY")),
-        (block("CERTIFICATE", "%%"), block("PRIVATE KEY")),
-        (f"words\n{block('RSA PRIVATE KEY')}", ""),
-    )
-    for number, (certificate, key) in enumerate(pairs):
-        made = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": f"s{number}"},
-            "type": "kubernetes.io/tls",
-            "stringData": {"tls.crt": certificate, "tls.key": key},
-        }
-        w.post(w.path("secrets"), made)
-    w.patch(w.path("secrets/s0"), {"metadata": {"labels": {"a": "b"}}}, MERGE)
-
-
-@case
-def services_of_the_api(w: Wire) -> None:
-    path = "/apis/apiregistration.k8s.io/v1/apiservices"
-
-    def made(name: str, **spec: Any) -> dict[str, Any]:
-        return {
-            "apiVersion": "apiregistration.k8s.io/v1",
-            "kind": "APIService",
-            "metadata": {"name": name} if name else {},
-            "spec": spec,
-        }
-
-    good = {"group": "a.example.org", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10}
-    there = {"namespace": "default", "name": "s"}
-    for name, spec in (
-        ("v1.a.example.org", {}),
-        ("", good),
-        ("a", good),
-        ("A b", good),
-        ("v1.a.example.org", {**good, "service": {}}),
-        ("v1.a.example.org", {**good, "service": {**there, "port": 70000}, "caBundle": "YQ=="}),
-        ("v1.a.example.org", {**good, "service": there, "insecureSkipTLSVerify": True, "caBundle": "YQ=="}),
-        ("v1.a.example.org", {**good, "insecureSkipTLSVerify": True, "caBundle": "YQ=="}),
-        ("v1.a.example.org", {**good, "groupPriorityMinimum": 20001, "versionPriority": -1}),
-        ("V 1.a_b", {**good, "group": "a_b", "version": "V 1"}),
-        ("v1.a.example.org", {**good, "service": there, "insecureSkipTLSVerify": True}),
-    ):
-        w.post(path, made(name, **spec), dryRun="All")
-
-
-@case
-def templates_of_an_older_time(w: Wire) -> None:
-    path = w.path("deployments", "apps/v1")
-    profile = "container.apparmor.security.beta.kubernetes.io/c"
-    told = {"securityContext": {"appArmorProfile": {"type": "Unconfined"}}}
-    for name, said, spec in (
-        ("a", "runtime/default", {}),
-        ("b", "unconfined", told),
-        ("c", "localhost/x", told),
-        ("e", "x", {}),
-        ("f", "localhost/x", {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "y"}}}),
-        ("d", "unconfined", {"containers": [{"name": "c", "image": "i", **told}]}),
-    ):
-        template = {
-            "metadata": {"labels": {"app": "x"}, "annotations": {profile: said}},
-            "spec": {**TEMPLATE["spec"], **spec},
-        }
-        w.post(path, deployment(name, template=template), dryRun="All")
-    for version, field in (("v2", "metadata.myPath"), ("v2", "metadata.name"), ("v1", "metadata.name"), ("", "a")):
-        reference = {"fieldRef": {"apiVersion": version, "fieldPath": field}}
-        container = {"name": "c", "image": "i", "env": [{"name": "E", "valueFrom": reference}]}
-        w.post(w.path("pods"), pod("p", containers=[container]), dryRun="All")
-    for said, spec in (
-        ({"controller.kubernetes.io/pod-deletion-cost": "01"}, {}),
-        ({"controller.kubernetes.io/pod-deletion-cost": "-1"}, {}),
-        ({"kubernetes.io/config.mirror": "x"}, {}),
-        ({"container.apparmor.security.beta.kubernetes.io/d": "unconfined"}, {}),
-        ({"container.seccomp.security.alpha.kubernetes.io/c": "x"}, {}),
-        ({"container.seccomp.security.alpha.kubernetes.io/c": "localhost/../x"}, {}),
-        (
-            {"seccomp.security.alpha.kubernetes.io/pod": "unconfined"},
-            {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "x"}}},
-        ),
-        (
-            {"seccomp.security.alpha.kubernetes.io/pod": "docker/default"},
-            {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}},
-        ),
-        ({}, {"volumes": [{"name": "v", "gcePersistentDisk": {}}]}),
-    ):
-        template = {
-            "metadata": {"labels": {"app": "x"}, "annotations": said},
-            "spec": {**TEMPLATE["spec"], **spec},
-        }
-        w.post(path, deployment("t", template=template), dryRun="All")
-        made = pod("p", **spec)
-        made["metadata"]["annotations"] = said
-        w.post(w.path("pods"), made, dryRun="All")
-    for name, said, spec in (
-        ("a", "runtime/default", {}),
-        ("b", "localhost/x", told),
-        ("c", "localhost/", {}),
-        ("d", "unconfined", told),
-        ("e", "localhost/y", {"os": {"name": "windows"}}),
-    ):
-        made = pod(name, **spec)
-        made["metadata"]["annotations"] = {profile: said}
-        w.post(w.path("pods"), made, dryRun="All")
-    w.post(w.path("pods"), pod("r"))
-    for key in ("kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/c"):
-        w.patch(w.path("pods/r"), {"metadata": {"annotations": {key: "unconfined"}}}, MERGE)
-    w.post(w.path("pods"), {**pod("q"), "status": {"qosClass": "Guaranteed"}}, dryRun="All")
-    w.post(w.path("configmaps"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 'a"b\\'}})
-    w.get(w.path("configmaps/a%22b"))
 
 
 @case

@@ -23,7 +23,7 @@ from gpuaas.api.kubernetes.rules.containers import (
 )
 from gpuaas.api.kubernetes.rules.networks import ip_address
 from gpuaas.api.kubernetes.rules.placement import validate_affinity, validate_spread, validate_tolerations
-from gpuaas.api.kubernetes.rules.pod_annotations import annotation_errors, profile_mismatches
+from gpuaas.api.kubernetes.rules.pod_annotations import annotation_errors
 from gpuaas.api.kubernetes.rules.resources import (
     pod_resource_name,
     resource_requirements,
@@ -55,7 +55,6 @@ def validate_pod_template(template: View | None, path: str) -> list[FieldError]:
     errors += annotation_errors(annotations, spec, child(path, "annotations"))
     at = child(path, "spec")
     errors += _looked_at.of((at, spec), lambda: validate_pod_spec(spec, at))
-    errors += profile_mismatches(annotations, spec, at)
     if spec.get("ephemeralContainers"):
         errors.append(
             forbidden(child(path, "spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template")

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from gpuaas.api.kubernetes.rules.checks import dns_label, dns_subdomain, each, known, one_of
 from gpuaas.api.kubernetes.rules.fields import file_reference
-from gpuaas.api.kubernetes.rules.storage import claim_template
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, not_found, required, too_long
 from gpuaas.base.names import is_dns1123_subdomain
@@ -153,9 +152,7 @@ def _details(source: str, content: View, path: str, is_pod: bool) -> list[FieldE
         case "csi":
             return _csi(content, path)
         case "ephemeral":
-            template = content.get("volumeClaimTemplate")
-            at = child(path, "volumeClaimTemplate")
-            return [required(at)] if template is None else claim_template(template, at)
+            return [] if content.get("volumeClaimTemplate") else [required(child(path, "volumeClaimTemplate"))]
         case "image":
             errors = [required(child(path, "reference"))] if is_pod and not content.get("reference") else []
             return errors + one_of(content.get("pullPolicy"), PULL_POLICIES, child(path, "pullPolicy"))
