@@ -61,10 +61,9 @@ class Pod(Behaviour):
 
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}
-        name = (obj.get("metadata") or {}).get("name", "")
         annotations = (obj.get("metadata") or {}).get("annotations")
         errors = annotation_errors(annotations, spec, "metadata.annotations")
-        errors += validate_pod_spec(spec, "spec", pod_name=name, is_pod=True)
+        errors += validate_pod_spec(spec, "spec", is_pod=True)
         for kind in ("containers", "initContainers"):
             for container, at in each(spec, kind, "spec"):
                 errors += padded_image(container, at)
