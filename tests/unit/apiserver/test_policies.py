@@ -277,8 +277,6 @@ def test_questions_that_cannot_be_asked(api: Api, place: str, expression: str, w
         ({"variables": [{"name": "a b", "expression": "1"}]}, "must be a valid CEL identifier"),
         ({"variables": [{"name": "if", "expression": "1"}]}, "must be a valid CEL identifier"),
         ({"variables": [{"name": "a", "expression": " "}]}, "expression is not specified"),
-        ({"auditAnnotations": [{"key": "A B", "valueExpression": "'x'"}]}, "name part must consist of"),
-        ({"auditAnnotations": [{"key": "a", "valueExpression": "'x'"}] * 2}, "Duplicate value"),
         (
             {"validations": [{"expression": "true", "messageExpression": "string(authorizer.path('/'))"}]},
             "undeclared reference to 'authorizer'",
