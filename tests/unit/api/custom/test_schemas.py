@@ -25,7 +25,7 @@ def test_parts_and_types_of_kubernetes_are_written_out() -> None:
     groups = kind_schema("ray", "RayCluster")["properties"]["spec"]["properties"]["workerGroupSpecs"]
     template = groups["items"]["properties"]["template"]
     assert "containers" in template["properties"]["spec"]["properties"]
-    condition = kind_schema("fleet", "ManagedClusterSet")["properties"]["status"]["properties"]["conditions"]
+    condition = kind_schema("fleet", "AddOnPlacementScore")["properties"]["status"]["properties"]["conditions"]
     assert condition["x-kubernetes-list-map-keys"] == ["type"]  # beside the part
     assert condition["items"]["properties"]["reason"]["minLength"] == 1  # of the part, which is in another file
 
