@@ -18,6 +18,7 @@ _WITH_ADDRESS: Final = ("ClusterIP", "NodePort", "LoadBalancer")
 _EXTERNAL: Final = ("NodePort", "LoadBalancer")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _NONE: Final = "None"
+_NO_PORT: Final = {"Name": "", "Protocol": "", "AppProtocol": None, "Port": 0, "TargetPort": 0, "NodePort": 0}
 
 
 class Service(Behaviour):
@@ -32,6 +33,8 @@ class Service(Behaviour):
         spec.setdefault("type", "ClusterIP")
         if spec["sessionAffinity"] == "ClientIP":
             spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10_800}})
+        elif spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
         for port in spec.get("ports") or ():
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in (None, 0, ""):
@@ -80,7 +83,7 @@ class Service(Behaviour):
             errors += port_number(number[1], child(at, "port"))
             errors += one_of(number[0], _PROTOCOLS, child(at, "protocol"))
             if number in numbers:
-                errors.append(duplicate(at, dict(port)))
+                errors.append(duplicate(at, {**_NO_PORT, "Protocol": number[0], "Port": number[1]}))
             numbers.add(number)
         errors += validate_labels(spec.get("selector"), "spec.selector")
         errors += one_of(spec.get("sessionAffinity"), ("ClientIP", "None"), "spec.sessionAffinity")

@@ -264,6 +264,12 @@ def _actions(actions: list[Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, action in enumerate(actions):
         errors += known(action, ("Audit", "Deny", "Warn"), f"{path}[{index}]")
+    if "Deny" in actions and "Warn" in actions:
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API"
+            " response and headers serves no purpose)"
+        )
+        errors.append(invalid(path, actions, text))
     return errors
 
 
