@@ -177,7 +177,6 @@ def policies_and_their_parameters(w: Wire) -> None:
         {"validationActions": ["Deny", "Deny"]},
         {"validationActions": ["Scold"]},
         {"policyName": ""},
-        {"policyName": "A B"},
     ):
         made = {"policyName": "p", "validationActions": ["Audit"], **binding}
         w.post(f"{GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": w.ns}, "spec": made}, dryRun="All")

@@ -74,6 +74,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("admission", {"spec": {"validations": []}}, "spec.validations: Required value: validations or auditAnnotations must contain at least one item"),
     ("admission", {"spec": {"matchConstraints": None}}, "spec.matchConstraints: Required value"),
     ("binding", {"spec": {"policyName": None}}, "spec.policyName: Required value"),
+    ("binding", {"spec": {"validationActions": ["Deny", "Deny"]}}, 'spec.validationActions[1]: Duplicate value: "Deny"'),
     ("binding", {"spec": {"paramRef": {"parameterNotFoundAction": "Deny"}}}, "spec.paramRef: Required value: one of name or selector must be specified"),
     ("runtime", {"handler": None}, "handler: Required value"),
     ("runtime", {"handler": "Not_A_Name"}, f'handler: Invalid value: "Not_A_Name": {_LABEL}'),

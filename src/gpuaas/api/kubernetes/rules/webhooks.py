@@ -264,6 +264,8 @@ def _actions(actions: list[Any], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, action in enumerate(actions):
         errors += known(action, ("Audit", "Deny", "Warn"), f"{path}[{index}]")
+        if action in actions[:index]:
+            errors.append(duplicate(f"{path}[{index}]", action))
     if "Deny" in actions and "Warn" in actions:
         text = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the API"
