@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m bench [apiserver|lifecycle|engine] [--json FILE]`; docs/benchmarks.md says what they measure."""
+"""Benchmarks: `python -m bench [apiserver|lifecycle|engine] [--json FILE] [--against REV]`; see docs/benchmarks.md."""

@@ -1,4 +1,5 @@
-"""Runs the benchmarks, all or the parts named, and prints figures; `--json FILE` keeps them."""
+"""Runs the benchmarks, all or the parts named, and prints figures; `--json FILE` keeps them. With `--against REV`:
+CPU time per operation of the working tree beside that revision."""
 
 import argparse
 import json
@@ -7,16 +8,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import apiserver, lifecycle
+from bench import against, apiserver, lifecycle
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--rounds", type=int, default=3, help="of the API server's lines; the median counts")
+    parser.add_argument(
+        "--rounds", type=int, help="of the API server's lines, default 3; with --against 5; the median counts"
+    )
     parser.add_argument("--only-ours", action="store_true", help="leave the real kube-apiserver out")
+    parser.add_argument("--against", metavar="REV", help="compare CPU time and memory with another revision")
+    parser.add_argument(
+        "--lines",
+        type=against.lines_option,
+        default=list(against.GROUPS),
+        help=f"with --against: which lines, of {','.join(against.GROUPS)}",
+    )
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="with --against")
     options = parser.parse_args()
+    if options.against:
+        return against.main(options)
     unknown = [part for part in options.parts if part not in PARTS]
     if unknown:
         parser.error(f"no part is called {unknown[0]!r}: there are {', '.join(PARTS)}")
@@ -50,7 +63,7 @@ def _preemption(_: argparse.Namespace) -> Any:
 
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
-    "apiserver": lambda options: apiserver.measure(options.rounds, only_ours=options.only_ours),
+    "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
     "engine": _engine,
     "preemption": _preemption,
     "kueue": _kueue,

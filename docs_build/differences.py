@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from tests.real.judge import Listed, load
+from tests.real.judge import LIST, Listed, load, load_omissions
 
 _TESTS: Final = Path(__file__).parents[1] / "tests" / "real"
 _LISTS: Final = {
@@ -15,10 +15,19 @@ _INTRODUCTION: Final = (
     " compared line by line. What differs and stays so is listed here with its reason; any other difference is a defect."
 )
 
+_OMITTED: Final = (
+    "What Kubernetes does beyond storing an object, and gpuaas does not, because no user of GPUs and no client needs it here."
+    " The kinds are served; objects are stored as their schemas allow, and validation beyond the schema is not done."
+)
+
 
 def body() -> str:
     sections = [f"## {title}\n\n{_section(load(file))}" for title, file in _LISTS.items()]
-    return "\n\n".join([_INTRODUCTION, *sections])
+    return "\n\n".join([_INTRODUCTION, *sections, f"## Left out\n\n{_OMITTED}\n\n{_omissions()}"])
+
+
+def _omissions() -> str:
+    return "\n".join(f"- **{entry.title}**: {entry.reason}" for entry in load_omissions(LIST))
 
 
 def _section(entries: list[Listed]) -> str:

@@ -27,7 +27,7 @@ Place = tuple[str, str]
 """Group and plural."""
 
 _OURS: Final = ("gpuaas.dev", "kueue.x-k8s.io", "visibility.kueue.x-k8s.io", "kueue.openshift.io")
-# What no controller follows and the server itself reads or writes: access, admission, definitions, default classes.
+# What no controller follows and the server itself reads or writes: access, admission, definitions.
 _OF_THE_SERVER: Final[dict[str, tuple[str, ...]]] = {
     "": ("events",),
     "admissionregistration.k8s.io": (
@@ -41,9 +41,7 @@ _OF_THE_SERVER: Final[dict[str, tuple[str, ...]]] = {
     "apiextensions.k8s.io": ("customresourcedefinitions",),
     "events.k8s.io": ("events",),
     "gpuaas.dev": ("preemptions",),
-    "networking.k8s.io": ("ingressclasses",),
     "rbac.authorization.k8s.io": ("clusterrolebindings", "rolebindings", "roles"),
-    "storage.k8s.io": ("storageclasses",),
 }
 _INTRODUCTION: Final = """\
 `kubectl api-resources` asks a server for this list, `kubectl explain KIND` for the fields of a kind. A kind that is not \
@@ -52,7 +50,7 @@ here is served as soon as somebody applies its CustomResourceDefinition.
 What happens with objects of a kind:
 
 - **acted on**: controllers, or the API server itself, read them and do something about it.
-- **checked**: names, fields, defaults and rules are as the original has them; nothing acts on the objects.
+- **checked**: names, fields and defaults are as the original has them, and most rules; nothing acts on the objects.
 - **stored**: whatever is in it is accepted, kept and given back; nothing looks into it.
 - **answered**: it is a question; nothing is stored.
 

@@ -143,8 +143,6 @@ class Services(Maker):
             spec["selector"] = self.words("abc")
         if self.odds(0.2):
             spec["sessionAffinity"] = self.chance.choice(["None", "ClientIP"])
-        if self.odds(0.2):
-            spec["externalIPs"] = self.some(["192.0.2.1", "192.0.2.2"])
         return {"metadata": self.metadata(), "spec": spec}
 
     def ports(self, least: int) -> list[dict[str, Any]]:

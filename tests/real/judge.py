@@ -43,6 +43,14 @@ class Listed:
 
 
 @dataclass(frozen=True)
+class Omission:
+    """Behaviour of Kubernetes that is left out; no case asks for it, so it is documented and never compared."""
+
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Difference:
     case: str
     step: str
@@ -99,6 +107,10 @@ def _others(text: str, other: str, forgiven: str | None, alone: str | None) -> l
 
 def load(file: Path = LIST) -> list[Listed]:
     return [Listed(**entry) for entry in tomllib.loads(file.read_text()).get("difference", [])]
+
+
+def load_omissions(file: Path = LIST) -> list[Omission]:
+    return [Omission(**entry) for entry in tomllib.loads(file.read_text()).get("omission", [])]
 
 
 def render(difference: Difference, names: tuple[str, str] = ("real", "ours")) -> str:

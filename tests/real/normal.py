@@ -51,7 +51,6 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?<=[a-z0-9>][-._])" + GENERATED + r"\b", "<generated>"),
         (r"\b([WEI])\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", r"\1<log> "),
         (r"(\"?nodePort\"?: )\d{5}", r"\1<port>"),
-        (r"(healthCheckNodePort\"?: )\d{5}", r"\1<port>"),
         (r"\b(\d+):3\d{4}/(TCP|UDP)", r"\1:<port>/\2"),
         (r"(NodePort: .*) 3\d{4}/", r"\1 <port>/"),
         (r"(\"continue\": \")[^\"]+", r"\1<continue>"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
 from typing import cast
 
 import pytest
-from tests.real import differential, judge, script
+from tests.real import differential, judge, script, wire
 from tests.real.generate import MAKERS, Maker
 from tests.real.judge import Difference, Judge, Listed
 from tests.real.normal import Normaliser
@@ -147,3 +148,15 @@ def test_every_listed_difference_has_a_title_and_a_reason() -> None:
 def test_generated_changes_are_the_same_each_time(maker: type[Maker]) -> None:
     assert [maker(3).whole(), maker(3).changes(20)] == [maker(3).whole(), maker(3).changes(20)]
     assert maker(3).changes(20) != maker(4).changes(20)
+
+
+def test_every_listed_difference_is_of_a_case_there_is() -> None:
+    cases = [case.name for case in script.load()] + list(wire.load())
+    missing = [entry.step for entry in judge.load() if not fnmatch.filter(cases, entry.step.partition(":")[0])]
+    assert missing == []
+
+
+def test_what_is_left_out_is_named_once() -> None:
+    titles = [entry.title for entry in judge.load_omissions()]
+    assert titles
+    assert len(set(titles)) == len(titles)

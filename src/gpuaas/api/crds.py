@@ -82,7 +82,6 @@ if TYPE_CHECKING:  # type checkers do not see that msgspec hands frozen and rena
     @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
     class Part:
         SCHEMA: ClassVar[Says]
-        EMBEDS: ClassVar[str]
 
 else:
 
@@ -90,7 +89,6 @@ else:
         """A part of an object. `SCHEMA` speaks for the part as a whole; the docstring becomes the description."""
 
         SCHEMA: ClassVar[Says] = Says({})
-        EMBEDS: ClassVar[str] = ""  # a Kubernetes type whose optional fields this part has as well, as Go embeds
 
 
 Int32 = Annotated[int, says(format="int32")]
@@ -100,8 +98,6 @@ IntOrString = Annotated[
     int | str, says(anyOf=[{"type": "integer"}, {"type": "string"}], **{"x-kubernetes-int-or-string": True})
 ]
 Quantity = Annotated[IntOrString, says(pattern=QUANTITY_PATTERN)]
-Anything = Annotated[Any, says(preserve=True)]
-FreeObject = Annotated[dict[str, Any], says(type="object", preserve=True)]
 StringMap = dict[str, str]
 
 LabelSelector = Annotated[dict[str, Any], builtin("apimachinery.pkg.apis.meta.v1.LabelSelector")]
@@ -160,8 +156,11 @@ Conditions = Annotated[tuple[Condition, ...], says(keys=["type"])]
 def schema_of(kind: type[Part]) -> Object:
     """The structural schema of a kind or a part."""
     schema: Object = _struct(kind)  # type: ignore[arg-type]  # mypy takes a class with fields for unhashable
-    if not issubclass(kind, Resource):
-        return schema
+    return whole_object(schema) if issubclass(kind, Resource) else schema
+
+
+def whole_object(schema: Object) -> Object:
+    """The schema with what every object has."""
     properties = schema["properties"] | {
         "apiVersion": {"type": "string", "description": "The group and version this form of the object belongs to."},
         "kind": {"type": "string", "description": "The name of the kind."},
@@ -172,7 +171,7 @@ def schema_of(kind: type[Part]) -> Object:
 
 @cache
 def _struct(struct: Any) -> Object:
-    properties: Object = dict(expanded(f"io.k8s.{struct.EMBEDS}")["properties"]) if struct.EMBEDS else {}
+    properties: Object = {}
     required: list[str] = []
     for entry in structs.fields(struct):
         schema, must = _type(entry.type)

@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes import admission as rules
-from gpuaas.api.kubernetes import default_classes
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
-from gpuaas.api.kubernetes.rules.profiles import take_profiles
-from gpuaas.api.kubernetes.rules.ranges import ALLOCATOR, MANAGED_BY
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
-from gpuaas.apiserver.pod_security import PodSecurity
 from gpuaas.apiserver.policies import Policies
 from gpuaas.apiserver.webhooks import Webhooks
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
@@ -67,11 +63,8 @@ class Admission:
         self.register("", "persistentvolumes", self._volume)
         self.register("", "services", self._service)
         self.register("", "nodes", self._node)
-        self.register("networking.k8s.io", "ingresses", self._ingress)
         for plural in ("resourceclaims", "resourceclaimtemplates"):
             self.register("resource.k8s.io", plural, self._administrator)
-        self.register_check("", "persistentvolumeclaims", self._growth)
-        PodSecurity(cluster).register(self)
         readable, policies = self._policies.refuse_unreadable, "admissionregistration.k8s.io"
         for plural in ("validatingadmissionpolicies", "mutatingadmissionpolicies"):
             self.register_check(policies, plural, readable)
@@ -136,7 +129,6 @@ class Admission:
         if op.subresource:
             return
         if old is None:
-            op.warnings.extend(take_profiles(obj))
             self._account(op, obj)
             classes = {
                 entry.obj["metadata"]["name"]: entry.obj
@@ -173,22 +165,9 @@ class Admission:
     def _claim(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:
             _protect(obj, "kubernetes.io/pvc-protection")
-            default_classes.default_storage_class(obj, self._storage_classes())
         ranges = list(self._objects("/limitranges/", op.namespace))
         if ranges:
             self._forbid(op, obj, rules.claim_limit_errors(obj, ranges))
-
-    def _growth(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-        if old is not None and not op.subresource:
-            self._forbid(op, obj, default_classes.growth_errors(obj, old, self._storage_classes()))
-
-    def _storage_classes(self) -> Iterator[Object]:
-        return (entry.obj for entry in self._cluster.store.list("storage.k8s.io/storageclasses/"))
-
-    def _ingress(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-        if old is None:
-            classes = self._cluster.store.list("networking.k8s.io/ingressclasses/")
-            default_classes.default_ingress_class(obj, (entry.obj for entry in classes))
 
     def _volume(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:
@@ -198,12 +177,7 @@ class Admission:
         own = op.resource.key(op.namespace, obj["metadata"].get("name", ""))
         others = [entry.obj.get("spec") or {} for entry in self._cluster.store.list("/services/") if entry.key != own]
         addresses = {address for spec in others for address in spec.get("clusterIPs") or ()}
-        held = (entry.obj["metadata"] for entry in self._cluster.store.list("networking.k8s.io/ipaddresses/"))
-        addresses |= {one["name"] for one in held if (one.get("labels") or {}).get(MANAGED_BY) != ALLOCATOR}
-        ports = {port["nodePort"] for spec in others for port in spec.get("ports") or () if port.get("nodePort")}
-        ports |= {spec["healthCheckNodePort"] for spec in others if spec.get("healthCheckNodePort")}
-        rules.allocate_cluster_ip(obj, old, addresses, dry_run=op.dry_run)
-        rules.allocate_node_ports(obj, old, ports)
+        rules.allocate_cluster_ip(obj, addresses)
 
     def _node(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None:

@@ -1,6 +1,6 @@
 """Calls of webhooks by their URL: one POST, its answer as bytes, and what went wrong in the words of Go programs.
 
-What is asked, and what an answer means, is for modules asking and conversions to say.
+What is asked, and what an answer means, is decided in module asking.
 """
 
 import base64
@@ -18,13 +18,13 @@ class Refused(Exception):
     """An answer that is none."""
 
 
-async def post(url: str, authority: str, target: str, body: bytes, longest: int = _LONGEST) -> bytes:
+async def post(url: str, authority: str, target: str, body: bytes) -> bytes:
     """`authority`: who vouches for the server, as its definition holds it; raises OSError, ValueError or Refused."""
     response = await _pool(url, authority).request("POST", target, _HEADERS, body)
     read = b""
     async for piece in response.chunks():
         read += piece
-        if len(read) > longest:
+        if len(read) > _LONGEST:
             raise Refused("the answer is too long")
     if not 200 <= response.status <= 206:
         words = read[:2048].decode(errors="replace").strip() or "unknown"

@@ -6,7 +6,7 @@ fresh tree, and both convert through the hub. Definitions come and go at run tim
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,11 +23,6 @@ from gpuaas.machinery.schema.model import Schema
 
 _parse = msgspec.json.Decoder().decode
 Convert = Callable[[Object, str], Object]  # to a version, by its name
-
-
-@runtime_checkable
-class Learner(Protocol):
-    async def learn(self, objects: Sequence[Object], version: str) -> None: ...
 
 
 class Version(Protocol):
@@ -139,7 +134,6 @@ class Resource:
 
     __slots__ = (
         "_convert",
-        "conversion",
         "custom",
         "group",
         "hub",
@@ -181,9 +175,6 @@ class Resource:
         self.stamp = stamp  # of the definition it was made from: another one, another shape
         self.since = 0  # objects not written after this revision may lack what the definition says by now
         self._convert = convert
-        # Whoever is asked, and has to be waited for, what objects are in other versions (module conversions).
-        asks: Any = convert
-        self.conversion: Learner | None = asks if isinstance(asks, Learner) else None
         self.owners = KnownOwners()  # after writes of a status (module ownership)
 
     @property

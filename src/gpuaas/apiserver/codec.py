@@ -15,8 +15,6 @@ import msgspec
 from gpuaas.base.errors import NotAcceptable
 from gpuaas.machinery.yamltext import dump_yaml
 
-JSON_TYPE: Final = "application/json"
-YAML_TYPE: Final = "application/yaml"
 LINE_END: Final = b"\n"  # of objects on one line, so that a terminal goes on below
 _encoder = msgspec.json.Encoder()
 encode = _encoder.encode

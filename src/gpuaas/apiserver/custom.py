@@ -16,7 +16,6 @@ from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
 from gpuaas.apiserver import alike
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.apiserver.codec import encode
-from gpuaas.apiserver.conversions import WebhookConversion
 from gpuaas.apiserver.discovery import version_priority
 from gpuaas.apiserver.known_statuses import KnownStatuses
 from gpuaas.base.fielderrors import FieldError
@@ -176,8 +175,6 @@ def custom_resource(
     if hub not in versions:
         return None
     resource = Resource(versions, hub, convert=convert, custom=True, stamp=stamp)
-    if isinstance(convert, WebhookConversion):
-        convert.versions = versions
     for said in spec["versions"]:
         if not said.get("served"):
             resource.versions.pop(said["name"], None)

@@ -21,7 +21,6 @@ from gpuaas.api.kinds import Object
 from gpuaas.apiserver.catalogue import BuiltinVersion, Resource
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
-from gpuaas.apiserver.conversions import WebhookConversion
 from gpuaas.apiserver.custom import bundled_resource, custom_resource
 from gpuaas.apiserver.definition_status import Taken, accepted_names, is_established, status_of, taken_by
 from gpuaas.apiserver.delete import CRD_CLEANUP, CRD_PREFIX
@@ -38,6 +37,7 @@ BUNDLED = "gpuaas.dev/bundled"  # annotation: the digest of the definition as we
 _CHANGED = "changed"  # what it says once a user has changed the definition
 _MARK = BUNDLED.encode()
 _CHANGED_MARK = f'"{BUNDLED}":"{_CHANGED}"'.encode()
+_NOT_CONVERTED = "conversion webhooks are not called: versions of the kind differ by their schemas only"
 _TOGETHER = 2  # definitions written at once: no heap of trees that nobody needs later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
@@ -84,9 +84,12 @@ def leave_to_the_user(_op: Operation, obj: Object, old: Mapping[str, Any] | None
 
 
 def warn_of_what_nobody_checks(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-    """Formats nobody knows, as Kubernetes warns; and rules with a function we do not have, which are accepted as well."""
+    """Unknown formats, as Kubernetes warns; conversion webhooks, and rules with a function that is missing here, which are
+    accepted as well."""
     if old is not None and old.get("spec") == obj.get("spec"):
         return
+    if ((obj.get("spec") or {}).get("conversion") or {}).get("strategy") == "Webhook" and not _marked_ours(obj):
+        op.warnings.append(f"spec.conversion: {_NOT_CONVERTED}")
     from gpuaas.machinery.schema.formats import unrecognized_formats
     from gpuaas.machinery.schema.rules import unevaluated_rules  # CEL is loaded with the first definition
 
@@ -255,7 +258,7 @@ class Definitions:
             definition,
             self._cluster.schemas,
             ours.behaviour if ours is not None else None,
-            ours.convert if ours is not None else self._conversion(spec),
+            ours.convert if ours is not None else None,
             digest,
         )
         if resource is not None and ours is None and definition["metadata"].get("generation", 1) > 1:
@@ -268,13 +271,6 @@ class Definitions:
             self._cluster.catalogue.add(resource)
         if before is not None:
             self._cluster.end_watches(before)
-
-    def _conversion(self, spec: Mapping[str, Any]) -> WebhookConversion | None:
-        """Where somebody else knows how versions become each other. A service has no address here."""
-        said = spec.get("conversion") or {}
-        config = (said.get("webhook") or {}).get("clientConfig") or {}
-        asks = said.get("strategy") == "Webhook" and config.get("url")
-        return WebhookConversion(spec, self._cluster.ids) if asks else None
 
     def _withdraw(self, definition: Mapping[str, Any]) -> None:
         spec = definition["spec"]

@@ -69,10 +69,8 @@ class LocalClient:
         if found is None:
             raise PathNotFound
         options = {key: value for key, value in query.items() if value}
-        # Parts of the server look at metadata; where another version had to be asked for elsewhere, any will do.
-        version = found[1] if found[0].conversion is None else found[0].hub
         return Operation(
-            self._cluster, found[0], version, verb, self._user, namespace if found[0].namespaced else "", name, subresource,
+            self._cluster, found[0], found[1], verb, self._user, namespace if found[0].namespaced else "", name, subresource,
             options, manager=self._manager, in_process=True,
         )  # fmt: skip
 

@@ -25,10 +25,9 @@ from gpuaas.apiserver.codec import (
     negotiate,
 )
 from gpuaas.apiserver.compress import compressed
-from gpuaas.apiserver.conversions import anew
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.health import Health
-from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
+from gpuaas.apiserver.http import JSON, Answer, Request, Response
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
 from gpuaas.apiserver.present import outcome_body
@@ -128,22 +127,7 @@ class Server:
         self.requests.seen(op.verb, op.resource.plural)
         if cluster.arriving and op.resource.prefix in cluster.arriving:
             return self._when_arrived(cluster.arriving[op.resource.prefix], op, info, request)
-        if op.resource.conversion is not None:
-            return anew(lambda: self._converting(self._operation(cluster, info, user, request), info, request))
         return self._perform(op, info, request)
-
-    async def _converting(self, op: Operation, info: RequestInfo, request: Request) -> Answer:
-        """A verb that may begin several times. Of a list all is asked at once."""
-        conversion = op.resource.conversion
-        if (
-            conversion is not None
-            and op.verb in ("list", "watch", "deletecollection")
-            and op.version is not op.resource.hub
-        ):
-            entries = op.cluster.store.list(op.resource.range(op.namespace))
-            await conversion.learn([entry.obj for entry in entries], op.kind.version)
-        answer = self._perform(op, info, request)
-        return answer if isinstance(answer, Response | Stream) else await answer
 
     async def _when_arrived(
         self, arriving: "asyncio.Future[None]", op: Operation, info: RequestInfo, request: Request
@@ -240,16 +224,13 @@ class Server:
 
     async def written(self, op: Operation, pending: Awaitable[Outcome], wanted: Wanted) -> Answer:
         outcome = await pending
-        if op.resource.conversion is not None:  # it is written: only the answer begins anew
-            answer: Answer = await anew(lambda: self.answer(op, outcome, wanted))
-            return answer
         return self.answer(op, outcome, wanted)
 
     async def _collection(self, op: Operation, info: RequestInfo, request: Request, wanted: Wanted) -> Answer:
         options = delete.delete_options(op, _options(request), info.multi)
         entries, metadata = read.page(op)
         objects = await delete.delete_all(op, list(entries), options)
-        listing = await anew(lambda: read.shaped_list(op, objects, metadata, wanted))
+        listing = read.shaped_list(op, objects, metadata, wanted)
         return self.answer(op, Outcome(listing, converted=True), wanted)
 
     def answer(self, op: Operation, outcome: Outcome, wanted: Wanted) -> Response:

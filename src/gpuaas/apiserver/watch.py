@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpuaas.apiserver.codec import Wanted, content_type, encode
-from gpuaas.apiserver.conversions import Unconverted
 from gpuaas.apiserver.http import Stream, StreamWriter
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.options import check_list
@@ -43,17 +42,13 @@ class _Session:
         self._since, self._initial, self._marks_end = _beginning(op)
         self._timers: list[asyncio.TimerHandle] = []
         self._defined = False  # a table's first event says what the columns are
-        self._asking: asyncio.Task[None] | None = None  # what the next events are in another version
 
     def start(self, writer: StreamWriter) -> Callable[[], None]:
         self._writer = writer
         store = self._op.cluster.store
         if self._initial:
             self._since = store.revision
-            try:
-                self._send_state(store.list(self._where) if self._where.endswith("/") else self._only())
-            except Unconverted:
-                return self._fail(Expired("the objects changed while a conversion webhook was asked: list them again"))
+            self._send_state(store.list(self._where) if self._where.endswith("/") else self._only())
         try:
             self._watch: Watch = store.watch(self._where, min(self._since, store.revision), on_events=self._send)
         except Compacted as gone:
@@ -76,8 +71,6 @@ class _Session:
     def _gone(self) -> None:
         for timer in self._timers:
             timer.cancel()
-        if self._asking is not None:
-            self._asking.cancel()
         self._timers.clear()  # they know this session: without them nothing of it is left to the garbage collector
         self._op.cluster.not_watching(self._op.resource, self._end)
         self._watch.close()
@@ -107,26 +100,6 @@ class _Session:
         self._writer.write(b"".join(lines))
 
     def _send(self, events: list[Event]) -> None:
-        try:
-            self._send_now(events)
-        except Unconverted as missing:
-            self._watch.pause()
-            task = asyncio.ensure_future(self._send_later(missing, events))
-            self._asking = task
-
-    async def _send_later(self, missing: Unconverted, events: list[Event]) -> None:
-        """Once it is known what they are in the version asked for; others come after them."""
-        try:
-            await missing.ask()
-        except ApiError as error:
-            self._fail(error)
-            return
-        self._send(events)
-        if self._asking is asyncio.current_task():
-            self._asking = None
-            self._resume()
-
-    def _send_now(self, events: list[Event]) -> None:
         if self._matches is None and self._plain and self._since < events[0].revision:
             lines = [event.line or _shared_line(event) for event in events]
         else:

@@ -7,13 +7,12 @@ extends is brought up to date unless it is marked otherwise, as Kubernetes does.
 import asyncio
 from collections.abc import Mapping
 
-from gpuaas.api.kubernetes.admission import SERVICE_NETWORK
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.security.bootstrap import objects, reconciled
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.client.resources import SERVICE_ACCOUNTS, SERVICE_CIDRS
+from gpuaas.client.resources import SERVICE_ACCOUNTS
 
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 _FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
@@ -26,7 +25,6 @@ _PLACES: Mapping[str, Resource] = {
     "Role": Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role"),
     "RoleBinding": Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding"),
     "PriorityClass": Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass"),
-    "ServiceCIDR": SERVICE_CIDRS,
     "Service": Resource("", "v1", "services", True, "Service"),
 }
 
@@ -37,7 +35,7 @@ async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) 
     await asyncio.gather(*(client.create(NAMESPACES, _namespace(name)) for name in missing))
     accounts = [name for name in missing if cluster.store.get(f"/serviceaccounts/{name}/default") is None]
     await asyncio.gather(*(client.create(SERVICE_ACCOUNTS, _account(), name) for name in accounts))
-    first = [*(role for _, role in objects()), *_priority_classes(), _service_range(), _service()]
+    first = [*(role for _, role in objects()), *_priority_classes(), _service()]
     await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first))
     definitions.install()
 
@@ -79,15 +77,6 @@ def _priority_classes() -> list[Object]:
             ("system-node-critical", 2_000_001_000, "For pods a node cannot do without"),
         )
     ]
-
-
-def _service_range() -> Object:
-    return {
-        "kind": "ServiceCIDR",
-        "apiVersion": "networking.k8s.io/v1",
-        "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": [str(SERVICE_NETWORK)]},
-    }
 
 
 def _service() -> Object:

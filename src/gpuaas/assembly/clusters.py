@@ -10,7 +10,6 @@ from gpuaas.apiserver.builtins import add_builtins
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
-from gpuaas.apiserver.policy_status import PolicyStatus
 from gpuaas.assembly.app_wrappers import install_app_wrapper_rules
 from gpuaas.assembly.bootstrap import bootstrap
 from gpuaas.assembly.runtime_classes import install_runtime_classes
@@ -30,11 +29,9 @@ class ClusterParts:
     access: Access
     definitions: Definitions
     configured: Configured
-    policies: PolicyStatus
 
     async def close(self) -> None:
         self.definitions.stop()
-        self.policies.stop()
         self.access.close()
         await self.cluster.store.close()
 
@@ -63,9 +60,7 @@ async def open_cluster(
     access.start()
     await bootstrap(cluster, client, definitions)
     _take_up(cluster, configured)
-    policies = PolicyStatus(cluster, client)
-    policies.start()
-    return ClusterParts(cluster, access, definitions, configured, policies)
+    return ClusterParts(cluster, access, definitions, configured)
 
 
 def _take_up(cluster: Cluster, configured: Configured) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Self
 
 import gpuaas
 from gpuaas.apiserver.listener import Listener, listen
-from gpuaas.apiserver.local import LocalClient
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
@@ -174,17 +173,9 @@ class ControlPlane:
                     self.settings.kueue_text,
                 )
             )
-        await self._tell_address()
         collector.begin()
         allocator.configure()
         allocator.trim()
-
-    async def _tell_address(self) -> None:
-        from gpuaas.assembly.own_address import tell_address  # after the start, as all that nobody waits for
-
-        parts = self.clusters[self.settings.clusters[0]]
-        client = LocalClient(parts.cluster, parts.access.system_user("bootstrap"), "gpuaas")
-        await tell_address(client, self.settings.host, self._listener.port)
 
     def _crew_started(self, done: "asyncio.Task[None]") -> None:
         if not done.cancelled() and done.exception() is not None:

@@ -14,11 +14,7 @@ from gpuaas.controllers.cron_jobs import CronJobController
 from gpuaas.controllers.daemon_sets import DaemonSetController
 from gpuaas.controllers.deployments import DeploymentController
 from gpuaas.controllers.disruption import DisruptionController
-from gpuaas.controllers.endpoints import (
-    EndpointsController,
-    EndpointSliceController,
-    EndpointSliceMirroringController,
-)
+from gpuaas.controllers.endpoints import EndpointSliceController
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
@@ -50,7 +46,6 @@ from gpuaas.controllers.resource_quotas import ResourceQuotaController
 from gpuaas.controllers.root_ca import RootCaController
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
 from gpuaas.controllers.service_accounts import DefaultServiceAccountController
-from gpuaas.controllers.service_addresses import ServiceAddressController, ServiceRangeController
 from gpuaas.controllers.stateful_sets import StatefulSetController
 from gpuaas.controllers.train_jobs import TrainJobController
 from gpuaas.controllers.training_jobs import TRAINING_CONTROLLERS
@@ -85,10 +80,6 @@ WORKLOADS: tuple[type[Loop], ...] = (
     TtlAfterFinishedController,
     DisruptionController,
     EndpointSliceController,
-    EndpointSliceMirroringController,
-    EndpointsController,
-    ServiceAddressController,
-    ServiceRangeController,
 )
 NODES: tuple[type[Loop], ...] = (
     PodScheduler,

@@ -4,7 +4,6 @@ They are made from `Kind`s and the schemas they name; `kubectl explain`, `apply`
 Each document holds the schemas it refers to and nothing else, and none of our own `x-gpuaas-*` notes.
 """
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -65,11 +64,6 @@ def v3_index(hashes: Mapping[str, str], *, prefix: str = "") -> dict[str, Any]:
             for path, value in sorted(hashes.items())
         }
     }
-
-
-def document_hash(encoded: bytes) -> str:
-    """What the index and the ETag say of a document's bytes."""
-    return hashlib.sha512(encoded).hexdigest().upper()
 
 
 def v2_document(

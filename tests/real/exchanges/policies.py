@@ -177,7 +177,6 @@ def policies_and_their_parameters(w: Wire) -> None:
         {"validationActions": ["Deny", "Deny"]},
         {"validationActions": ["Scold"]},
         {"policyName": ""},
-        {"policyName": "A B"},
     ):
         made = {"policyName": "p", "validationActions": ["Audit"], **binding}
         w.post(f"{GROUP}/validatingadmissionpolicybindings", {"metadata": {"name": w.ns}, "spec": made}, dryRun="All")
@@ -274,7 +273,6 @@ def policies_that_cannot_be(w: Wire) -> None:
         {"validations": [{"expression": "nothing.x"}]},
         {"validations": [{"expression": "params.x == 'a'"}]},
         {"validations": [{"expression": ""}]},
-        {"validations": [{"expression": "true", "message": "a\nb"}]},
         {"validations": [{"expression": "true", "messageExpression": "1"}]},
         {"validations": [{"expression": "true", "reason": "Nonsense"}]},
         {"validations": []},
@@ -286,15 +284,9 @@ def policies_that_cannot_be(w: Wire) -> None:
         {"matchConditions": [{"name": "", "expression": "true"}]},
         {"matchConditions": [{"name": "a", "expression": "true"}, {"name": "a", "expression": "true"}]},
         {"matchConditions": [{"name": "a", "expression": "'x'"}]},
-        {"auditAnnotations": [{"key": "a", "valueExpression": "1"}]},
-        {"auditAnnotations": [{"key": "a", "valueExpression": "'x'"}, {"key": "a", "valueExpression": "null"}]},
-        {"auditAnnotations": [{"key": "A B", "valueExpression": "'x'"}]},
-        {"paramKind": {"apiVersion": "a/b/c", "kind": "X"}},
-        {"paramKind": {"kind": "X"}},
         {"failurePolicy": "Maybe"},
         {"matchConstraints": {}},
         {"matchConstraints": {"resourceRules": [{**RULE, "operations": ["LOOK"]}]}},
-        {"matchConstraints": {"resourceRules": [{**RULE, "resources": ["pods/*", "pods/status"]}]}},
         {"matchConstraints": {"resourceRules": [RULE], "matchPolicy": "Roughly"}},
         {"validations": [{"expression": "'x'.matches('[')"}]},
         {"validations": [{"expression": "object.metadata.labels.all(k, v, k == v)"}]},
@@ -309,45 +301,3 @@ DEPLOYMENTS = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["*"]
 BOTH = {**DEPLOYMENTS, "resources": ["statefulsets", "deployments"]}
 ANY = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
 MESSAGE = "'wants ' + object.spec.replicas"
-
-
-@case
-def policies_whose_types_do_not_fit(w: Wire) -> None:
-    path = f"{GROUP}/validatingadmissionpolicies"
-    for rule, validation, more in (
-        (DEPLOYMENTS, {"expression": "object.spec.replicas > '1'", "messageExpression": MESSAGE}, {}),
-        (DEPLOYMENTS, {"expression": "object.spec.replicas > 1"}, {}),
-        (BOTH, {"expression": "object.spec.replicas > 1 && object.spec.strategy.type == 1"}, {}),
-        (BOTH, {"expression": "object.spec.nothing == 1 || object.spec.template.spec.containers[0].imag == 'x'"}, {}),
-        (
-            DEPLOYMENTS,
-            {"expression": "object.spec.replicas == params.data.x && variables.a"},
-            {
-                "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-                "variables": [{"name": "a", "expression": "object.spec.nope"}],
-            },
-        ),
-        (
-            DEPLOYMENTS,
-            {"expression": "variables.b == 'x'"},
-            {"variables": [{"name": "b", "expression": "object.spec.replicas"}]},
-        ),
-        (ANY, {"expression": "object.spec.nothing > 1"}, {}),
-        ({**DEPLOYMENTS, "resources": ["deployments/scale"]}, {"expression": "object.spec.nothing > 1"}, {}),
-        (
-            DEPLOYMENTS,
-            {
-                "expression": "object.status.conditions.exists(c, c.lastTransitionTime > 5) && "
-                "object.spec.template.spec.containers[0].resources.limits['cpu'] == 1 && "
-                "object.spec.strategy.rollingUpdate.maxSurge == 'x' && object.metadata.creationTimestamp == 1"
-            },
-            {},
-        ),
-        (RULE, {"expression": "object.data.a == 1 && object.binaryData.b == 'x' && object.immutable == 'x'"}, {}),
-    ):
-        spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [validation], **more}
-        w.prepare("POST", path, {"metadata": {"name": w.ns}, "spec": spec})
-        w.until(lambda: "observedGeneration" in w.prepare("GET", f"{path}/{w.ns}").json().get("status", {}))
-        found = w.prepare("GET", f"{path}/{w.ns}").json()
-        w.note(f"status of a policy with {spec}", status=w.normal.value(found["status"]))
-        w.prepare("DELETE", f"{path}/{w.ns}")

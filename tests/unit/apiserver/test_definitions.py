@@ -555,3 +555,17 @@ def test_a_null_that_is_sent_vanishes_and_one_that_is_applied_is_refused(api: Ap
     assert 'spec.name in body must be of type string: "null"' in refused.message
     given = api.send("PATCH", f"{things('voids')}/b", {**whole, "spec": {"size": None}}, APPLY, fieldManager="me")
     assert (given.status, given.body["spec"]) == (201, {"size": 3})
+
+
+def test_a_conversion_webhook_is_accepted_and_never_called(api: Api) -> None:
+    client = {"url": "https://127.0.0.1:1/convert", "caBundle": ""}
+    webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+    both = (version("v1"), version("v2", storage=False))
+    made = api.send(
+        "POST", DEFINITIONS, definition("doors", *both, conversion={"strategy": "Webhook", "webhook": webhook})
+    )
+    assert made.status == 201
+    assert any("conversion webhooks are not called" in warning for warning in made.warnings)
+    settled(api, lambda: api.send("GET", things("doors", "v2")).status == 200)
+    api.send("POST", things("doors", "v2"), {"metadata": {"name": "a"}, "spec": {"size": 4}})
+    assert api.send("GET", things("doors") + "/a").body["spec"] == {"size": 4}

@@ -139,17 +139,13 @@ def test_kept_lists_are_few_and_not_too_long_together() -> None:
 
 
 def test_an_apply_that_changes_nothing_warns_like_the_one_before(api: Api) -> None:
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "outside"},
-        "spec": {"ports": [{"port": 80}], "externalIPs": ["192.0.2.1"]},
-    }
-    path = "/api/v1/namespaces/default/services/outside"
-    answers = [api.send("PATCH", path, service, APPLY, fieldManager="ann") for _ in range(2)]
+    group, kind = "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"
+    configuration = {"apiVersion": group, "kind": kind, "metadata": {"name": "a.static.k8s.io"}}
+    path = f"/apis/{group}/validatingwebhookconfigurations/a.static.k8s.io"
+    answers = [api.send("PATCH", path, configuration, APPLY, fieldManager="ann") for _ in range(2)]
     assert answers[0].body["metadata"]["resourceVersion"] == answers[1].body["metadata"]["resourceVersion"]
     for answer in answers:
-        assert any("spec.externalIPs is deprecated" in warning for warning in answer.warnings)
+        assert any("are reserved for static" in warning for warning in answer.warnings)
 
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -300,30 +300,6 @@ def test_access_to_devices_of_others_needs_a_namespace_that_says_so(api: Api) ->
     assert api.send("POST", path, claim).status == 201
 
 
-def test_a_service_may_bring_an_address_that_is_free_and_ours(api: Api) -> None:
-    def send(name: str, address: str) -> Any:
-        spec = {"clusterIP": address, "ports": [{"port": 80}]}
-        return api.send("POST", "/api/v1/namespaces/default/services", {"metadata": {"name": name}, "spec": spec})
-
-    far = send("far", "172.20.1.2")
-    assert far.status == 422
-    assert far.body["details"]["causes"][0] == {
-        "reason": "FieldValueInvalid",
-        "message": 'Invalid value: ["172.20.1.2"]: failed to allocate IP 172.20.1.2: the provided network does not'
-        " match the current range",
-        "field": "spec.clusterIPs",
-    }
-    assert send("mine", "10.96.77.7").status == 201
-    taken = send("yours", "10.96.77.7")
-    assert (taken.status, taken.message.endswith("10.96.77.7: provided IP is already allocated")) == (422, True)
-    gate = {"parentRef": {"group": "example.com", "resource": "gates", "name": "g"}}
-    made = api.send(
-        "POST", "/apis/networking.k8s.io/v1/ipaddresses", {"metadata": {"name": "10.96.77.8"}, "spec": gate}
-    )
-    assert (made.status, "generation" in made.body["metadata"]) == (201, False)
-    assert send("theirs", "10.96.77.8").message.endswith("10.96.77.8: provided IP is already allocated")
-
-
 def test_who_creates_a_daemon_set_owns_its_generation(api: Api) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     meta = {"name": "d", "annotations": {"deprecated.daemonset.template.generation": "3"}}

@@ -12,7 +12,6 @@ from gpuaas.client.resources import (
     DAEMON_SETS,
     DISRUPTION_BUDGETS,
     ENDPOINT_SLICES,
-    ENDPOINTS,
     EVENTS,
     JOBS,
     NODES,
@@ -29,11 +28,7 @@ from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController, a
 from gpuaas.controllers.daemon_sets import DaemonSetController
 from gpuaas.controllers.daemon_sets.fit import should_run
 from gpuaas.controllers.disruption import DisruptionController
-from gpuaas.controllers.endpoints import (
-    EndpointsController,
-    EndpointSliceController,
-    EndpointSliceMirroringController,
-)
+from gpuaas.controllers.endpoints import EndpointSliceController
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.resource_quotas import ResourceQuotaController, counted
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
@@ -256,7 +251,7 @@ def _serving(name: str, address: str, *, ready: bool = True) -> Object:
 
 @scenario
 async def test_a_service_lists_the_pods_behind_it_ready_or_not() -> None:
-    async with stage(EndpointSliceController, EndpointsController) as on:
+    async with stage(EndpointSliceController) as on:
         ports = [{"name": "web", "port": 80, "targetPort": "http", "protocol": "TCP"}]
         spec = {"clusterIP": "10.96.0.9", "selector": {"app": "web"}, "ports": ports, "ipFamilies": ["IPv4"]}
         on.cluster.put(SERVICES, {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
@@ -273,12 +268,6 @@ async def test_a_service_lists_the_pods_behind_it_ready_or_not() -> None:
             (["10.0.0.2"], False),
         ]
         assert one["ports"] == [{"name": "web", "port": 8080, "protocol": "TCP"}]
-        (subset,) = on.cluster.read(ENDPOINTS, "web", "default")["subsets"]
-        assert [a["ip"] for a in subset["addresses"]] == ["10.0.0.1"]
-        assert [a["ip"] for a in subset["notReadyAddresses"]] == ["10.0.0.2"]
-        on.cluster.remove(SERVICES, "web", "default")
-        await on.advance(1)
-        assert on.cluster.all(ENDPOINTS) == []
 
 
 @scenario
@@ -294,38 +283,6 @@ async def test_a_slice_holds_a_hundred_endpoints_at_most() -> None:
         on.cluster.remove(PODS, "p000", "default")
         await on.advance(1)
         assert sum(len(one["endpoints"]) for one in on.cluster.all(ENDPOINT_SLICES)) == 229
-
-
-@scenario
-async def test_endpoints_written_by_hand_are_told_as_slices() -> None:
-    async with stage(EndpointSliceMirroringController, EndpointSliceController) as on:
-        on.cluster.put(SERVICES, {"metadata": {"name": "web", "namespace": "default"}, "spec": {"clusterIP": "None"}})
-        subset = {"addresses": [{"ip": "10.1.2.3"}], "notReadyAddresses": [{"ip": "10.1.2.4"}], "ports": [{"port": 80}]}
-        by_hand = {"metadata": {"name": "web", "namespace": "default", "labels": {"a": "b"}}, "subsets": [subset]}
-        on.cluster.put(ENDPOINTS, by_hand)
-        await on.advance(1)
-        (one,) = on.cluster.all(ENDPOINT_SLICES)
-        assert one["metadata"]["labels"] == {
-            "a": "b",
-            "kubernetes.io/service-name": "web",
-            "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
-        }
-        found = [(each["addresses"], each["conditions"]) for each in one["endpoints"]]
-        assert found == [(["10.1.2.3"], {"ready": True}), (["10.1.2.4"], {"ready": False})]
-        assert one["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
-        on.cluster.writes.clear()
-        await on.advance(100)
-        assert on.cluster.writes == []
-        await on.cluster.patch(
-            ENDPOINTS, "web", {"subsets": [{**subset, "addresses": [{"ip": "10.9.9.9"}]}]}, "default"
-        )
-        await on.advance(1)
-        (one,) = on.cluster.all(ENDPOINT_SLICES)
-        assert one["endpoints"][0]["addresses"] == ["10.9.9.9"]
-        skip = {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
-        await on.cluster.patch(ENDPOINTS, "web", skip, "default")
-        await on.advance(1)
-        assert on.cluster.all(ENDPOINT_SLICES) == []
 
 
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -1,29 +1,25 @@
-"""The table of the other custom kinds with schemas of their own: names, versions, columns, and where their type is.
+"""The table of the other custom kinds with schemas of their own: names, versions, columns, and the file of their schema.
 
-Types are named, not imported: listing the kinds must not cost what building them does.
+Schemas are read when first used: listing the kinds costs nothing.
 """
 
 from functools import partial
-from importlib import import_module
 
-from gpuaas.api.crds import Bundled, Version, schema_of
-from gpuaas.api.kinds import Column, Object, Scale
+from gpuaas.api.crds import Bundled, Version
+from gpuaas.api.custom.schemas import kind_schema
+from gpuaas.api.kinds import Column, Scale
 
 _AGE = Column("Age", "date", path=".metadata.creationTimestamp")
 _age = Column("age", "date", path=".metadata.creationTimestamp")
-
-
-def _schema(module: str, name: str) -> Object:
-    return schema_of(getattr(import_module(f"gpuaas.api.custom.{module}"), name))
 
 
 def _kind(
     api: str,
     kind: str,
     plural: str,
-    module: str,
+    file: str,
     *,
-    type_name: str = "",
+    entry: str = "",
     namespaced: bool = True,
     short: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
@@ -33,7 +29,7 @@ def _kind(
     older: dict[str, str] | None = None,  # version -> its deprecation warning; the schema is the same
 ) -> Bundled:
     group, _, version = api.partition("/")
-    schema = partial(_schema, module, type_name or kind)
+    schema = partial(kind_schema, file, entry or kind)
     others = tuple(
         Version(name, schema, storage=False, deprecated=warning, columns=columns, status=status)
         for name, warning in (older or {}).items()
@@ -179,7 +175,7 @@ _PROFILES = (
         versions=(
             Version(
                 "v1alpha1",
-                partial(_schema, "opendatahub", "LegacyHardwareProfile"),
+                partial(kind_schema, "opendatahub", "LegacyHardwareProfile"),
                 deprecated="DEPRECATED: This version lacks support for the latest scheduling features and is no longer"
                 " maintained. Please use the HardwareProfile in the 'infrastructure.opendatahub.io' API group.",
             ),

@@ -1,7 +1,7 @@
 """What Kubernetes' own admission does to pods, services and nodes, as pure functions: the server brings the objects.
 
-Limit ranges are in module limits, quotas in module quota_usage and the ports of nodes in module node_ports; their
-functions are named here too, so that the server has one place to look.
+Limit ranges are in module limits, quotas in module quota_usage; their functions are named here too, so that the server
+has one place to look.
 """
 
 from collections.abc import Mapping
@@ -11,17 +11,14 @@ from typing import Any, Final
 from zlib import crc32
 
 from gpuaas.api.kubernetes.limits import apply_limit_ranges, claim_limit_errors, fill_in_limits, pod_limit_errors
-from gpuaas.api.kubernetes.node_ports import allocate_node_ports
 from gpuaas.api.kubernetes.quota_usage import charge_quotas, quota_usage
-from gpuaas.api.kubernetes.rules.networks import address_of
 from gpuaas.api.kubernetes.rules.services import give_cluster_ip, wants_cluster_ip
-from gpuaas.base.errors import Forbidden, Invalid
-from gpuaas.base.fielderrors import FieldError, invalid
+from gpuaas.base.errors import Forbidden
+from gpuaas.base.fielderrors import FieldError
 
 __all__ = [
     "add_default_tolerations",
     "allocate_cluster_ip",
-    "allocate_node_ports",
     "apply_limit_ranges",
     "charge_quotas",
     "claim_limit_errors",
@@ -91,15 +88,12 @@ def use_service_account(pod: Object, account: View, suffix: str) -> None:
         spec["imagePullSecrets"] = [{"name": secret.get("name", "")} for secret in account["imagePullSecrets"]]
 
 
-def allocate_cluster_ip(service: Object, old: View | None, taken: set[str], *, dry_run: bool = False) -> None:
-    """A free address, for a service that needs one and has none; what the old object had was kept before. A new service
-    may bring its own, if it is one of ours and nobody has it.
+def allocate_cluster_ip(service: Object, taken: set[str]) -> None:
+    """A free address, for a service that needs one and has none. An address that the service names is kept as it is:
+    nothing is routed to it here.
 
-    Where the search begins is up to the service's uid: who comes after another gets an address of its own, so that
-    nobody reaches it by an address that was remembered for too long.
+    The search begins at a position derived from the service's uid, so that an address is not reused at once.
     """
-    if old is None:
-        _check_brought(service, taken, dry_run=dry_run)
     if not wants_cluster_ip(service):
         return
     numbers = range(_FIRST_ADDRESS, SERVICE_NETWORK.num_addresses - 1)
@@ -110,24 +104,6 @@ def allocate_cluster_ip(service: Object, old: View | None, taken: set[str], *, d
             give_cluster_ip(service, address)
             return
     raise Forbidden("", "services", service["metadata"].get("name", ""), "no cluster IP is free")
-
-
-def _check_brought(service: View, taken: set[str], *, dry_run: bool) -> None:
-    spec = service.get("spec") or {}
-    brought, address = spec.get("clusterIP") or "", address_of(spec.get("clusterIP") or "")
-    if address is None or address.version != 4 or spec.get("type") == "ExternalName":
-        return
-    if address not in SERVICE_NETWORK:
-        why = "the provided network does not match the current range"
-        if dry_run:  # nobody asks whose range it might be
-            why = f"the provided IP ({brought}) is not in the valid range. The range of valid IPs is {SERVICE_NETWORK}"
-    elif brought in taken:
-        why = "provided IP is already allocated"
-    else:
-        return
-    addresses = list(spec.get("clusterIPs") or (brought,))
-    error = invalid("spec.clusterIPs", addresses, f"failed to allocate IP {brought}: {why}")
-    raise Invalid("", "Service", service["metadata"].get("name", ""), [error])
 
 
 def taint_new_node(node: Object) -> None:

@@ -261,20 +261,17 @@ def _access() -> tuple[Kind, ...]:
 
 def _network() -> tuple[Kind, ...]:
     network, discovery = _Group("networking.k8s.io"), _Group("discovery.k8s.io")
-    ingress_classes = (wiring.INGRESS_CLASS_COLUMNS, wiring.ingress_class_row)
-    addresses = (wiring.IP_ADDRESS_COLUMNS, wiring.ip_address_row)
-    ranges = (wiring.SERVICE_CIDR_COLUMNS, wiring.service_cidr_row)
     return (
-        network("IngressClass", "ingressclasses", ingress_classes, namespaced=False, whole_row=True),
+        network("IngressClass", "ingressclasses", _AGE, namespaced=False),
         network("Ingress", "ingresses", (wiring.INGRESS_COLUMNS, wiring.ingress_row), short="ing", status=True),
-        network("IPAddress", "ipaddresses", addresses, namespaced=False, short="ip"),
+        network("IPAddress", "ipaddresses", _AGE, namespaced=False, short="ip"),
         network(
             "NetworkPolicy",
             "networkpolicies",
             (wiring.NETWORK_POLICY_COLUMNS, wiring.network_policy_row),
             short="netpol",
         ),
-        network("ServiceCIDR", "servicecidrs", ranges, namespaced=False, status=True),
+        network("ServiceCIDR", "servicecidrs", _AGE, namespaced=False, status=True),
         discovery("EndpointSlice", "endpointslices", (wiring.ENDPOINT_SLICE_COLUMNS, wiring.endpoint_slice_row)),
     )
 
@@ -282,17 +279,15 @@ def _network() -> tuple[Kind, ...]:
 def _storage_and_devices() -> tuple[Kind, ...]:
     storage, devices, node = _Group("storage.k8s.io"), _Group("resource.k8s.io"), _Group("node.k8s.io")
     classes = (wiring.STORAGE_CLASS_COLUMNS, wiring.storage_class_row)
-    attachments = (wiring.ATTACHMENT_COLUMNS, wiring.attachment_row)
-    attributes = (wiring.ATTRIBUTES_CLASS_COLUMNS, wiring.attributes_class_row)
     claims = (cluster.CLAIMED_DEVICES_COLUMNS, cluster.claimed_devices_row)
     runtimes = (cluster.RUNTIME_CLASS_COLUMNS, cluster.runtime_class_row)
     return (
-        storage("CSIDriver", "csidrivers", (wiring.DRIVER_COLUMNS, wiring.driver_row), namespaced=False),
-        storage("CSINode", "csinodes", (wiring.CSI_NODE_COLUMNS, wiring.csi_node_row), namespaced=False),
+        storage("CSIDriver", "csidrivers", _AGE, namespaced=False),
+        storage("CSINode", "csinodes", _AGE, namespaced=False),
         storage("CSIStorageCapacity", "csistoragecapacities", _CREATED),
         storage("StorageClass", "storageclasses", classes, namespaced=False, short="sc", whole_row=True),
-        storage("VolumeAttachment", "volumeattachments", attachments, namespaced=False, status=True),
-        storage("VolumeAttributesClass", "volumeattributesclasses", attributes, namespaced=False, short="vac"),
+        storage("VolumeAttachment", "volumeattachments", _AGE, namespaced=False, status=True),
+        storage("VolumeAttributesClass", "volumeattributesclasses", _AGE, namespaced=False, short="vac"),
         node("RuntimeClass", "runtimeclasses", runtimes, namespaced=False),
         devices("DeviceClass", "deviceclasses", _AGE, namespaced=False),
         devices("ResourceClaim", "resourceclaims", claims, status=True),
@@ -310,10 +305,8 @@ def _extension() -> tuple[Kind, ...]:
     bindings = (wiring.POLICY_BINDING_COLUMNS, wiring.policy_binding_row)
     mutating = (wiring.MUTATING_POLICY_COLUMNS, wiring.mutating_policy_row)
     validating = (wiring.VALIDATING_POLICY_COLUMNS, wiring.validating_policy_row)
-    levels = (wiring.PRIORITY_LEVEL_COLUMNS, wiring.priority_level_row)
     services = (wiring.API_SERVICE_COLUMNS, wiring.api_service_row)
     priorities = (cluster.PRIORITY_CLASS_COLUMNS, cluster.priority_class_row)
-    schemas = (wiring.FLOW_SCHEMA_COLUMNS, wiring.flow_schema_row)
     return (
         registration("MutatingAdmissionPolicy", "mutatingadmissionpolicies", mutating, **extension),
         registration("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", bindings, **extension),
@@ -332,6 +325,6 @@ def _extension() -> tuple[Kind, ...]:
         ),
         scheduling("PriorityClass", "priorityclasses", priorities, namespaced=False, short="pc"),
         leases("Lease", "leases", (cluster.LEASE_COLUMNS, cluster.lease_row)),
-        flow("FlowSchema", "flowschemas", schemas, namespaced=False, status=True),
-        flow("PriorityLevelConfiguration", "prioritylevelconfigurations", levels, namespaced=False, status=True),
+        flow("FlowSchema", "flowschemas", _AGE, namespaced=False, status=True),
+        flow("PriorityLevelConfiguration", "prioritylevelconfigurations", _AGE, namespaced=False, status=True),
     )

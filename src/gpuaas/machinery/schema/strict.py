@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from gpuaas.base.errors import BadRequest
 from gpuaas.machinery.schema.model import Schema
 
 _MOST: Final = 100
@@ -47,13 +46,6 @@ def _occurrences(value: Any, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _occurrences(item, f"{path}[{index}]")
-
-
-def strict_error(kind: str, version: str, messages: Sequence[str]) -> BadRequest:
-    """The refusal under fieldValidation=Strict."""
-    return BadRequest(
-        f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {", ".join(messages)}'
-    )
 
 
 def unknown_fields(schema: Schema, obj: Any) -> list[str]:

@@ -6,8 +6,6 @@ import pytest
 from msgspec import field
 
 from gpuaas.api.crds import (
-    Anything,
-    FreeObject,
     Int32,
     IntOrString,
     Part,
@@ -55,8 +53,6 @@ PLACES: dict[str, tuple[Any, dict[str, Any]]] = {
     "a time": (Time, {"type": "string", "format": "date-time"}),
     "a number or a string": (IntOrString, INT_OR_STRING),
     "an amount": (Annotated[Quantity, says(default=1)], {**INT_OR_STRING, "default": 1}),
-    "anything": (Anything, {"x-kubernetes-preserve-unknown-fields": True}),
-    "any object": (FreeObject, {"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
     "the last word counts": (
         Annotated[Annotated[str, says(maxLength=1)], says(maxLength=2)],
         {"type": "string", "maxLength": 2},
@@ -120,15 +116,6 @@ def test_a_pod_template_is_written_out() -> None:
     assert limits["x-kubernetes-int-or-string"]
     secrets = pods["properties"]["spec"]["properties"]["imagePullSecrets"]["items"]
     assert secrets["properties"]["name"] == {"type": "string", "default": ""}
-
-
-def test_an_embedded_type_gives_its_fields() -> None:
-    class Pod(Part):
-        EMBEDS: ClassVar[str] = "api.core.v1.PodSpec"
-
-        replicas: Int32 = 1
-
-    assert {"containers", "replicas"} <= set(schema_of(Pod)["properties"])
 
 
 def test_a_type_that_contains_itself_ends() -> None:

@@ -6,17 +6,14 @@ import pytest
 from tests.unit.api.kubernetes.rulebook import (
     changed,
     complaints,
-    job,
     kind_of,
     made,
     pod,
     refused,
     with_container,
-    workload,
 )
 
 from gpuaas.api.kubernetes.rules.pod_defaults import pull_policy
-from gpuaas.api.kubernetes.rules.pod_warnings import pod_warnings
 from gpuaas.api.kubernetes.rules.pods import qos_class
 
 _LABEL = (
@@ -125,13 +122,6 @@ def test_quality_of_service(resources: list[dict[str, Any]], word: str) -> None:
     [
         ({"containers": []}, "spec.containers: Required value"),
         ({"restartPolicy": "Sometimes"}, 'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"'),
-        ({"dnsPolicy": "Mine"}, 'spec.dnsPolicy: Unsupported value: "Mine": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"'),
-        (
-            {"securityContext": {"sysctls": [{"name": "foo-", "value": "1"}]}},
-            'spec.securityContext.sysctls[0].name: Invalid value: "foo-": must have at most 253 characters and match '
-            "regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$",
-        ),
-        ({"dnsPolicy": "None"}, "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive"),
         ({"hostname": "a.b"}, 'spec.hostname: Invalid value: "a.b": must not contain dots'),
         ({"tolerations": [{"operator": "Equal"}]}, 'spec.tolerations[0].operator: Invalid value: "Equal": operator must be Exists when `key` is empty, which means "match all values and all keys"'),
@@ -173,7 +163,6 @@ def test_what_is_refused_in_a_pod(spec: dict[str, Any], error: str) -> None:
         ({"livenessProbe": {}}, "spec.containers[0].livenessProbe: Required value: must specify a handler type"),
         ({"livenessProbe": {"tcpSocket": {"port": 1}, "successThreshold": 2}}, "spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1"),
         ({"lifecycle": {"preStop": {"sleep": {"seconds": 99}}}}, "spec.containers[0].lifecycle.preStop.sleep: Invalid value: 99: must be non-negative and less than terminationGracePeriodSeconds (30)"),
-        ({"securityContext": {"runAsUser": -1}}, "spec.containers[0].securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive"),
     ],
 )  # fmt: skip
 def test_what_is_refused_in_a_container(fields: dict[str, Any], error: str) -> None:
@@ -263,84 +252,11 @@ def test_tolerations_are_only_added() -> None:
     ]
 
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-
-
-def _warnings(sent: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    obj = made(sent)
-    return list(kind_of(obj).behaviour.warnings(obj, None if old is None else made(old)))
-
-
-@pytest.mark.parametrize(
-    ("sent", "warnings"),
-    [
-        (pod(), []),
-        (pod(nodeSelector={"beta.kubernetes.io/os": "linux"}), ['spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead']),
-        (with_container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]), ['spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply']),
-        (with_container(env=[{"name": "A", "value": "1"}, {"name": "A", "value": "more-$(A)"}]), []),
-        (with_container(resources={"limits": {"memory": "100m"}}), ['spec.containers[0].resources.limits[memory]: fractional byte value "100m" is invalid, must be an integer', 'spec.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer']),
-        (with_container(ports=[{"containerPort": 80}, {"containerPort": 80}]), ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"]),
-        (pod(imagePullSecrets=[{"name": "a"}, {"name": "a"}]), ['spec.imagePullSecrets[1].name: duplicate name "a"']),
-        (pod(hostAliases=[{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]), ['spec.hostAliases[1].ip: duplicate ip "1.2.3.4"']),
-        (pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "beta.kubernetes.io/os", "operator": "Exists"}]}]}}}), [f'spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is deprecated since v1.14; use "kubernetes.io/os" instead']),
-        (pod(affinity={"podAffinity": {REQUIRED: [{"topologyKey": "a"}]}, "podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": {"topologyKey": "a"}}]}}), [f"spec.affinity.podAffinity.{REQUIRED}[0].labelSelector: a null labelSelector results in matching no pod", f"spec.affinity.podAntiAffinity.{PREFERRED}[0].podAffinityTerm.labelSelector: a null labelSelector results in matching no pod"]),
-        (with_container(ports=[{"containerPort": 80, "hostPort": 80}, {"containerPort": 80, "hostPort": 80, "hostIP": "1.2.3.4"}]), ["spec.containers[0].ports[1]: dangerously ambiguous port definition with spec.containers[0].ports[0]"]),
-        ({**job(), "metadata": {"name": "a.b"}}, ["metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"]),
-        ({**pod(), "metadata": {"name": "a.b"}}, ["metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended: [must not contain dots]"]),
-    ],
-)  # fmt: skip
-def test_what_is_accepted_with_a_warning(sent: dict[str, Any], warnings: list[str]) -> None:
-    assert refused(sent) == []
-    assert _warnings(sent) == warnings
-
-
-def test_a_profile_in_an_annotation_of_a_template_is_warned_of_unless_a_field_says_the_same() -> None:
-    key = "container.apparmor.security.beta.kubernetes.io/c"
-    warned = [f'spec.metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead']
-
-    def told(said: str, **security: Any) -> list[str]:
-        spec = {
-            "containers": [{"name": "c", **security}],
-            "securityContext": {"appArmorProfile": {"type": "Unconfined"}},
-        }
-        return pod_warnings({"metadata": {"annotations": {key: said}}, "spec": spec}, "spec")
-
-    assert told("unconfined") == []
-    assert told("runtime/default") == told("localhost/x") == told("unconfined/x") == warned
-    assert told("localhost/x", securityContext={"appArmorProfile": {"type": "Unconfined"}}) == []
-
-
 def test_the_quality_of_service_a_new_pod_comes_with_is_believed() -> None:
     obj = {**made(pod()), "status": {"qosClass": "Guaranteed", "phase": "Running"}}
     kind_of(obj).behaviour.prepare_create(obj)
     assert obj["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
 
 
-def test_an_unchanged_template_is_not_warned_about_again() -> None:
-    template = {"metadata": {"labels": {"app": "a"}}, "spec": {**pod()["spec"], "terminationGracePeriodSeconds": -1}}
-    negative = workload("Deployment", template=template)
-    text = "spec.template.spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
-    assert _warnings(negative) == [text]
-    assert _warnings({**negative, "spec": {**negative["spec"], "replicas": 3}}, negative) == []
-    assert _warnings(negative, workload("Deployment")) == [text]
-
-
 def test_a_pods_grace_is_never_negative() -> None:
     assert made(pod(terminationGracePeriodSeconds=-1))["spec"]["terminationGracePeriodSeconds"] == 1
-
-
-@pytest.mark.parametrize(
-    ("annotation", "spec", "says"),
-    [
-        ("scheduler.alpha.kubernetes.io/critical-pod", {}, 'v1.16+; use the "priorityClassName" field instead'),
-        ("seccomp.security.alpha.kubernetes.io/pod", {}, 'v1.27+; use the "seccompProfile" field instead'),
-        ("container.seccomp.security.alpha.kubernetes.io/c", {}, 'v1.27+; use the "seccompProfile" field instead'),
-        ("seccomp.security.alpha.kubernetes.io/pod", {"securityContext": {"seccompProfile": {"type": "x"}}}, ""),
-        ("example.com/own", {}, ""),
-    ],
-)
-def test_annotations_that_do_nothing_any_more_are_worth_a_word(annotation: str, spec: Any, says: str) -> None:
-    pod = {"metadata": {"annotations": {annotation: "x"}}, "spec": {"containers": [{"name": "c"}], **spec}}
-    wanted = [f"spec.template.metadata.annotations[{annotation}]: non-functional in {says}"] if says else []
-    assert pod_warnings(pod, "spec.template") == wanted

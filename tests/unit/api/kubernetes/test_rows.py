@@ -177,20 +177,8 @@ def test_claims_quotas_and_classes() -> None:
     assert row(storage)[:4] == ["fast (default)", "p", "Delete", "Immediate"]
 
 
-def test_autoscalers_show_two_metrics_and_count_the_rest() -> None:
-    def metric(name: str, percent: int) -> dict[str, Any]:
-        target = {"type": "Utilization", "averageUtilization": percent}
-        return {"type": "Resource", "resource": {"name": name, "target": target}}
-
-    scaler = {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "spec": {
-            "maxReplicas": 5,
-            "scaleTargetRef": {"kind": "Deployment", "name": "d"},
-            "metrics": [metric("cpu", 50), metric("memory", 60), metric("cpu", 70)],
-        },
-    }
-    current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 20}}}]
-    cells = row(scaler, currentMetrics=current, currentReplicas=2)
-    assert cells[:5] == ["Deployment/d", "cpu: 20%/50%, memory: <unknown>/60% + 1 more...", "1", 5, 2]
+def test_autoscalers_show_what_is_wanted_of_resources() -> None:
+    cpu = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}
+    spec = {"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": [cpu]}
+    scaler = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": spec}
+    assert row(scaler, currentReplicas=2)[:5] == ["Deployment/d", "cpu: <unknown>/50%", "1", 5, 2]

@@ -49,7 +49,6 @@ def test_a_recreated_deployment_has_no_rolling_update() -> None:
         ("Deployment", {"template": template(containers=[])}, "spec.template.spec.containers: Required value"),
         ("ReplicaSet", {"template": template(activeDeadlineSeconds=5)}, "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"),
         ("StatefulSet", {"podManagementPolicy": "Any"}, "spec.podManagementPolicy: Invalid value: \"Any\": must be 'OrderedReady' or 'Parallel'"),
-        ("StatefulSet", {"volumeClaimTemplates": [{"metadata": {"name": "v"}}]}, "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required"),
         ("DaemonSet", {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}, "spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero"),
     ],
 )  # fmt: skip

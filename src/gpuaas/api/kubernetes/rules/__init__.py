@@ -10,13 +10,11 @@ from gpuaas.api.kubernetes.rules import (
     claims,
     classes,
     config,
+    disruption,
     duties,
-    endpoints,
     events,
     jobs,
     others,
-    scaling,
-    traffic,
     webhooks,
     workloads,
 )
@@ -25,9 +23,7 @@ from gpuaas.api.kubernetes.rules.namespaces import Namespace
 from gpuaas.api.kubernetes.rules.nodes import Node
 from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.api.kubernetes.rules.quotas import LimitRange, ResourceQuota
-from gpuaas.api.kubernetes.rules.ranges import IPAddress, ServiceCIDR
 from gpuaas.api.kubernetes.rules.services import Service
-from gpuaas.api.kubernetes.rules.storage import PersistentVolume, PersistentVolumeClaim
 
 _PLAIN: Final = others.Plain()
 _GUARDED: Final = others.GuardedPlain()
@@ -37,13 +33,13 @@ _POLICY_BINDING: Final = webhooks.AdmissionPolicyBinding()
 
 _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("", "ConfigMap"): config.ConfigMap(),
-    ("", "Endpoints"): endpoints.Endpoints(),
+    ("", "Endpoints"): others.Endpoints(),
     ("", "Event"): events.CoreEvent(),
     ("", "LimitRange"): LimitRange(),
     ("", "Namespace"): Namespace(),
     ("", "Node"): Node(),
-    ("", "PersistentVolume"): PersistentVolume(),
-    ("", "PersistentVolumeClaim"): PersistentVolumeClaim(),
+    ("", "PersistentVolume"): others.PersistentVolume(),
+    ("", "PersistentVolumeClaim"): others.PersistentVolumeClaim(),
     ("", "Pod"): Pod(),
     ("", "PodTemplate"): workloads.PodTemplate(),
     ("", "ReplicationController"): workloads.ReplicationController(),
@@ -64,22 +60,18 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("apps", "Deployment"): workloads.Deployment(),
     ("apps", "ReplicaSet"): workloads.ReplicaSet(),
     ("apps", "StatefulSet"): workloads.StatefulSet(),
-    ("autoscaling", "HorizontalPodAutoscaler"): scaling.HorizontalPodAutoscaler(),
+    ("autoscaling", "HorizontalPodAutoscaler"): others.HorizontalPodAutoscaler(),
     ("batch", "CronJob"): jobs.CronJob(),
     ("batch", "Job"): jobs.Job(),
     ("certificates.k8s.io", "CertificateSigningRequest"): certificates.CertificateSigningRequest(),
     ("coordination.k8s.io", "Lease"): duties.Lease(),
-    ("discovery.k8s.io", "EndpointSlice"): traffic.EndpointSlice(),
+    ("discovery.k8s.io", "EndpointSlice"): others.EndpointSlice(),
     ("events.k8s.io", "Event"): events.NewEvent(),
-    ("flowcontrol.apiserver.k8s.io", "FlowSchema"): others.FlowSchema(),
-    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"): others.PriorityLevelConfiguration(),
-    ("networking.k8s.io", "IPAddress"): IPAddress(),
-    ("networking.k8s.io", "Ingress"): traffic.Ingress(),
-    ("networking.k8s.io", "IngressClass"): traffic.IngressClass(),
-    ("networking.k8s.io", "NetworkPolicy"): traffic.NetworkPolicy(),
-    ("networking.k8s.io", "ServiceCIDR"): ServiceCIDR(),
+    ("networking.k8s.io", "IPAddress"): _PLAIN,
+    ("networking.k8s.io", "NetworkPolicy"): others.NetworkPolicy(),
+    ("networking.k8s.io", "ServiceCIDR"): _PLAIN,
     ("node.k8s.io", "RuntimeClass"): classes.RuntimeClass(),
-    ("policy", "PodDisruptionBudget"): scaling.PodDisruptionBudget(),
+    ("policy", "PodDisruptionBudget"): disruption.PodDisruptionBudget(),
     ("rbac.authorization.k8s.io", "ClusterRole"): access.ClusterRole(),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): access.ClusterRoleBinding(),
     ("rbac.authorization.k8s.io", "Role"): access.Role(),
@@ -89,10 +81,10 @@ _BEHAVIOURS: Final[Mapping[tuple[str, str], Behaviour]] = {
     ("resource.k8s.io", "ResourceClaimTemplate"): claims.ResourceClaimTemplate(),
     ("resource.k8s.io", "ResourceSlice"): claims.ResourceSlice(),
     ("scheduling.k8s.io", "PriorityClass"): duties.PriorityClass(),
-    ("storage.k8s.io", "CSIDriver"): others.CSIDriver(),
+    ("storage.k8s.io", "CSIDriver"): _GUARDED,
     ("storage.k8s.io", "CSINode"): _GUARDED,
     ("storage.k8s.io", "CSIStorageCapacity"): _GUARDED,
-    ("storage.k8s.io", "StorageClass"): classes.StorageClass(),
+    ("storage.k8s.io", "StorageClass"): others.StorageClass(),
     ("storage.k8s.io", "VolumeAttachment"): _GUARDED,
     ("storage.k8s.io", "VolumeAttributesClass"): _PLAIN,
 }

@@ -10,7 +10,6 @@ from typing import Any, Final
 from gpuaas.api.metadata import IMMUTABLE, NEGATIVE, View, qualified_messages
 from gpuaas.base.fielderrors import FieldError, invalid, not_supported, required, show
 from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain
-from gpuaas.base.quantity import Quantity, parse_quantity
 
 MAX_INT32: Final = (1 << 31) - 1
 NOT_POSITIVE: Final = "must be greater than zero"
@@ -97,11 +96,6 @@ def shown_selector(selector: View | None) -> dict[str, Any]:
     if shown.get("matchLabels"):
         shown = {**shown, "matchLabels": shown_labels(shown["matchLabels"])}
     return {key: shown[key] for key in ("matchLabels", "matchExpressions") if key in shown}
-
-
-def quantity_of(amounts: Mapping[str, Any] | None, name: str) -> Quantity:
-    """The amount of one resource, zero where it is not said."""
-    return parse_quantity((amounts or {}).get(name, "0"))
 
 
 def each(view: View, key: str, path: str) -> Sequence[tuple[View, str]]:

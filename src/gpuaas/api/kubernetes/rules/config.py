@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import unchanged
-from gpuaas.api.kubernetes.rules.key_pairs import key_pair_problem
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import FieldError, forbidden, invalid, keyed, required, too_long
 from gpuaas.base.names import is_config_key
@@ -60,13 +59,6 @@ class Secret(Behaviour):
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return unchanged(obj.get("type", ""), old.get("type", ""), "type") + _kept(obj, old, ("data",))
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        if obj.get("type") != "kubernetes.io/tls":
-            return []
-        data = obj.get("data") or {}
-        problem = key_pair_problem(*(b64decode(data.get(key) or "") for key in ("tls.crt", "tls.key")))
-        return [problem] if problem else []
 
     def fields(self, obj: View) -> dict[str, str]:
         return {"type": obj.get("type", "")}

@@ -1,16 +1,14 @@
-"""What a container must say: name, image, ports, environment, probes, hooks, security."""
+"""What a container must say: name, image, ports, environment, probes, hooks."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gpuaas.api.kubernetes.rules.checks import (
-    MAX_INT32,
     dns_label,
     dns_subdomain,
     each,
-    in_range,
     known,
     nonnegative,
     one_of,
@@ -20,7 +18,7 @@ from gpuaas.api.kubernetes.rules.checks import (
 )
 from gpuaas.api.kubernetes.rules.fields import resource_reference, variable_reference
 from gpuaas.api.kubernetes.rules.resources import resource_requirements
-from gpuaas.api.kubernetes.rules.volumes import PULL_POLICIES, descending_path, no_backsteps, validate_mounts
+from gpuaas.api.kubernetes.rules.volumes import PULL_POLICIES, no_backsteps, validate_mounts
 from gpuaas.api.metadata import View, prefix_as_name
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, not_found, required, too_many
 from gpuaas.base.names import is_config_key, is_dns1123_subdomain
@@ -42,7 +40,6 @@ class PodContext:
     claims: Sequence[str]
     grace: int | None
     restart_policy: str
-    host_users: bool
 
 
 def validate_containers(spec: View, pod: PodContext, path: str) -> list[FieldError]:
@@ -99,33 +96,6 @@ def padded_image(container: View, path: str) -> list[FieldError]:
     return [invalid(child(path, "image"), image, "must not have leading or trailing whitespace")]
 
 
-def seccomp(profile: View | None, path: str) -> list[FieldError]:
-    if profile is None:
-        return []
-    kind, local = profile.get("type", ""), profile.get("localhostProfile")
-    at = child(path, "localhostProfile")
-    if not kind:
-        errors = [required(child(path, "type"), "type is required when seccompProfile is set")]
-    else:
-        errors = known(kind, ("Localhost", "RuntimeDefault", "Unconfined"), child(path, "type"), sort=False)
-    if kind == "Localhost":
-        if local is None:
-            return [*errors, required(at, "must be set when seccomp type is Localhost")]
-        return errors + descending_path(local, at)
-    if local is not None:
-        errors.append(invalid(at, dict(profile), "can only be set when seccomp type is Localhost"))
-    return errors
-
-
-def identity(context: View, path: str, fields: Sequence[str]) -> list[FieldError]:
-    """User and group numbers."""
-    errors: list[FieldError] = []
-    for field in fields:
-        if context.get(field) is not None:
-            errors += in_range(context[field], 0, MAX_INT32, child(path, field))
-    return errors
-
-
 def _unique(container: View, names: set[str], path: str) -> list[FieldError]:
     name = container.get("name", "")
     if name in names:
@@ -150,8 +120,7 @@ def _container(container: View, pod: PodContext, path: str) -> list[FieldError]:
     errors += validate_mounts(container, pod.volumes, path)
     errors += one_of(container.get("imagePullPolicy"), PULL_POLICIES, child(path, "imagePullPolicy"))
     errors += resource_requirements(container.get("resources") or {}, child(path, "resources"), pod.claims)
-    errors += _resize_policies(container, pod, child(path, "resizePolicy"))
-    return errors + _security(container.get("securityContext"), pod, child(path, "securityContext"))
+    return errors + _resize_policies(container, pod, child(path, "resizePolicy"))
 
 
 def _ports(container: View, path: str) -> list[FieldError]:
@@ -318,8 +287,7 @@ def _action(kind: str, action: View, pod: PodContext, path: str) -> list[FieldEr
         case "httpGet":
             errors = [] if action.get("path") else [required(child(path, "path"))]
             errors += port_number_or_name(action.get("port", 0), child(path, "port"))
-            errors += known(action.get("scheme", ""), ("HTTP", "HTTPS"), child(path, "scheme"))
-            return errors + _headers(action, path)
+            return errors + known(action.get("scheme", ""), ("HTTP", "HTTPS"), child(path, "scheme"))
         case "sleep":
             seconds = action.get("seconds", 0)
             if pod.grace is None or 0 <= seconds <= pod.grace:
@@ -328,17 +296,6 @@ def _action(kind: str, action: View, pod: PodContext, path: str) -> list[FieldEr
             return [invalid(path, seconds, text)]
         case _:
             return port_number_or_name(action.get("port", 0), child(path, "port"))
-
-
-def _headers(action: View, path: str) -> list[FieldError]:
-    text = (
-        "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name',"
-        " regex used for validation is '[-A-Za-z0-9]+')"
-    )
-    names = [header.get("name", "") for header in action.get("httpHeaders") or ()]
-    return [
-        invalid(child(path, "httpHeaders"), name, text) for name in names if not re.fullmatch("[-A-Za-z0-9]+", name)
-    ]
 
 
 def _resize_policies(container: View, pod: PodContext, path: str) -> list[FieldError]:
@@ -373,32 +330,4 @@ def _restart_rules(container: View, path: str) -> list[FieldError]:
             errors.append(required(child(rule_at, "exitCodes"), "must be specified"))
             continue
         errors += known(codes.get("operator", ""), ("In", "NotIn"), child(rule_at, "exitCodes", "operator"))
-    return errors
-
-
-def _security(context: View | None, pod: PodContext, path: str) -> list[FieldError]:
-    if context is None:
-        return []
-    errors = identity(context, path, ("runAsUser", "runAsGroup"))
-    mount = context.get("procMount")
-    if mount is not None:
-        errors += known(mount, ("Default", "Unmasked"), child(path, "procMount"))
-        if pod.host_users and mount == "Unmasked":
-            text = "`hostUsers` must be false to use `Unmasked`"
-            errors.append(invalid(child(path, "procMount"), mount, text))
-    errors += seccomp(context.get("seccompProfile"), child(path, "seccompProfile"))
-    if context.get("allowPrivilegeEscalation") is False:
-        errors += _escalation(context, path)
-    return errors
-
-
-def _escalation(context: View, path: str) -> list[FieldError]:
-    shown: dict[str, Any] = dict(context)
-    errors: list[FieldError] = []
-    if context.get("privileged"):
-        text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errors.append(invalid(path, shown, text))
-    if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
-        text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-        errors.append(invalid(path, shown, text))
     return errors

@@ -20,7 +20,6 @@ from gpuaas.api.kubernetes.rules.job_policies import failure_policy, success_pol
 from gpuaas.api.kubernetes.rules.job_status import job_status_errors
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod_template
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_template
-from gpuaas.api.kubernetes.rules.pod_warnings import name_warnings, pod_warnings, workload_warnings
 from gpuaas.api.kubernetes.rules.selectors import is_readable, labels_of, mismatch, selects
 from gpuaas.api.metadata import View, validate_label_selector
 from gpuaas.base.fielderrors import FieldError, child, invalid, keyed, required, too_long
@@ -31,7 +30,6 @@ _UID_LABELS: Final = ("controller-uid", "batch.kubernetes.io/controller-uid")
 GENERATED_LABELS: Final = (*_NAME_LABELS, *_UID_LABELS)
 _MOST_INDEXES: Final = 100_000
 _MOST_AT_ONCE: Final = 10_000
-_JOB_TEMPLATE: Final = "spec.jobTemplate.spec.template"
 _INDEXED_ONLY: Final = "requires indexed completion mode"
 _ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
@@ -108,9 +106,6 @@ class Job(Behaviour):
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         return job_status_errors(obj, old)
 
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        return workload_warnings(obj, old)
-
     def fields(self, obj: View) -> Mapping[str, str]:
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
@@ -134,16 +129,6 @@ class CronJob(Behaviour):
         if len(name) > 52 and not (obj.get("metadata") or {}).get("resourceVersion"):
             errors.append(invalid("metadata.name", name, "must be no more than 52 characters"))
         return errors
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        template = _job_template(obj)
-        if old is not None:
-            return [] if template == _job_template(old) else pod_warnings(template, _JOB_TEMPLATE)
-        return name_warnings((obj.get("metadata") or {}).get("name", "")) + pod_warnings(template, _JOB_TEMPLATE)
-
-
-def _job_template(cron: View) -> View:
-    return (((cron.get("spec") or {}).get("jobTemplate") or {}).get("spec") or {}).get("template") or {}
 
 
 def default_job_spec(spec: Object) -> None:

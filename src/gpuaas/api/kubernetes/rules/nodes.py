@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import each, qualified_name
-from gpuaas.api.kubernetes.rules.networks import ip_range
 from gpuaas.api.kubernetes.rules.placement import taint_effect
 from gpuaas.api.kubernetes.rules.resources import resource_amount
 from gpuaas.api.metadata import View
@@ -30,13 +29,7 @@ class Node(Behaviour):
 
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}
-        errors = _taints(spec) + _amounts(obj)
-        for index, cidr in enumerate(spec.get("podCIDRs") or ()):
-            errors += ip_range(cidr, f"spec.podCIDRs[{index}]")
-        if len(spec.get("podCIDRs") or ()) > 2:
-            text = "may specify no more than one CIDR for each IP family"
-            errors.append(invalid("spec.podCIDRs", list(spec["podCIDRs"]), text))
-        return errors
+        return _taints(spec) + _amounts(obj)
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
@@ -46,13 +39,6 @@ class Node(Behaviour):
         if before.get("providerID") and spec.get("providerID") != before["providerID"]:
             errors.append(forbidden("spec.providerID", _ONCE.format("providerID")))
         return errors
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        spec = obj.get("spec") or {}
-        found = ["spec.configSource: the feature is removed"] if spec.get("configSource") is not None else []
-        if spec.get("externalID"):
-            found.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
-        return found
 
     def prepare_status_update(self, obj: Object, old: View) -> None:
         _default_allocatable(obj)

@@ -7,10 +7,9 @@ from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import MAX_INT32, dns_subdomain, each, in_range, qualified_name, unchanged
 from gpuaas.api.kubernetes.rules.containers import padded_image
 from gpuaas.api.kubernetes.rules.placement import validate_tolerations
-from gpuaas.api.kubernetes.rules.pod_annotations import annotation_changes, annotation_errors, profile_mismatches
+from gpuaas.api.kubernetes.rules.pod_annotations import annotation_changes, annotation_errors
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod, default_pod_spec
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_spec
-from gpuaas.api.kubernetes.rules.pod_warnings import name_warnings, pod_warnings
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid
 from gpuaas.base.quantity import parse_quantity
@@ -62,15 +61,14 @@ class Pod(Behaviour):
 
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}
-        name = (obj.get("metadata") or {}).get("name", "")
         annotations = (obj.get("metadata") or {}).get("annotations")
         errors = annotation_errors(annotations, spec, "metadata.annotations")
-        errors += validate_pod_spec(spec, "spec", pod_name=name, is_pod=True)
+        errors += validate_pod_spec(spec, "spec", is_pod=True)
         for kind in ("containers", "initContainers"):
             for container, at in each(spec, kind, "spec"):
                 errors += padded_image(container, at)
         if not (obj.get("metadata") or {}).get("resourceVersion"):  # being made
-            errors += _on_create(spec) + profile_mismatches(annotations, spec, "spec")
+            errors += _on_create(spec)
         return errors
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
@@ -105,12 +103,6 @@ class Pod(Behaviour):
         if nominated and nominated != before.get("nominatedNodeName"):
             errors += dns_subdomain(nominated, "status.nominatedNodeName")
         return errors + unchanged(status.get("qosClass", ""), before.get("qosClass", ""), "status.qosClass")
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        if old is not None:
-            return []
-        name = (obj.get("metadata") or {}).get("name", "")
-        return name_warnings(name, "the Pod's hostname") + pod_warnings(obj)
 
     def fields(self, obj: View) -> Mapping[str, str]:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}

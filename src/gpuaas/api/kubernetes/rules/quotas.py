@@ -83,22 +83,6 @@ class ResourceQuota(Behaviour):
         new, before = ((o.get("spec") or {}).get("scopes") or [] for o in (obj, old))
         return [] if set(new) == set(before) else [invalid("spec.scopes", new or None, "field is immutable")]
 
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        """When it is made: more may be asked for than may be used."""
-        hard = (obj.get("spec") or {}).get("hard") or {}
-        found: list[str] = []
-        for name in ("cpu", "memory", "storage", "ephemeral-storage") if old is None else ():
-            asked = f"requests.{name}"
-            if asked not in hard and name in ("cpu", "memory"):
-                asked = name
-            used = f"limits.{name}"
-            if asked not in hard or used not in hard:
-                continue
-            request, limit = parse_quantity(hard[asked]), parse_quantity(hard[used])
-            if request.nano > limit.nano:
-                found.append(f"ResourceQuota {asked} ({request}) should be less than {used} ({limit})")
-        return found
-
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         status = obj.get("status") or {}
         return _amounts(status.get("hard"), "status.hard") + _amounts(status.get("used"), "status.used")

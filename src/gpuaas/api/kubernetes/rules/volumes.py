@@ -1,93 +1,47 @@
 """What the volumes of a pod and the mounts of a container must say. Paths stay inside: no `..`, no way up."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-from gpuaas.api.kubernetes.rules.checks import dns_label, dns_subdomain, each, known, one_of
+from gpuaas.api.kubernetes.rules.checks import dns_label, each
 from gpuaas.api.kubernetes.rules.fields import file_reference
-from gpuaas.api.kubernetes.rules.storage import claim_template
 from gpuaas.api.metadata import View
-from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, not_found, required, too_long
-from gpuaas.base.names import is_dns1123_subdomain
+from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, not_found, required
 from gpuaas.base.quantity import parse_quantity
 
 FILE_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
-_HOST_PATH_TYPES: Final = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
-# The sources in the order the real server looks at them, with the fields that may not be empty.
-_SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "emptyDir": (),
-    "hostPath": ("path",),
-    "gitRepo": ("repository",),
-    "gcePersistentDisk": ("pdName",),
-    "awsElasticBlockStore": ("volumeID",),
-    "secret": ("secretName",),
-    "nfs": ("server", "path"),
-    "iscsi": ("targetPortal", "iqn"),
-    "glusterfs": ("endpoints", "path"),
-    "flocker": (),
-    "persistentVolumeClaim": ("claimName",),
-    "rbd": ("monitors", "image"),
-    "cinder": ("volumeID",),
-    "cephfs": ("monitors",),
-    "quobyte": ("registry", "volume"),
-    "downwardAPI": (),
-    "fc": (),
-    "flexVolume": ("driver",),
+# The fields of a source that may not be empty, for the sources that executors read.
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "configMap": ("name",),
-    "azureFile": ("secretName", "shareName"),
-    "vsphereVolume": ("volumePath",),
-    "photonPersistentDisk": ("pdID",),
-    "portworxVolume": ("volumeID",),
-    "azureDisk": ("diskName", "diskURI"),
-    "storageos": (),
-    "projected": (),
-    "scaleIO": ("gateway", "system", "volumeName"),
-    "csi": (),
-    "ephemeral": (),
-    "image": (),
+    "hostPath": ("path",),
+    "persistentVolumeClaim": ("claimName",),
+    "secret": ("secretName",),
 }
 
 
-def validate_volumes(spec: View, pod_name: str, path: str, *, is_pod: bool) -> tuple[dict[str, View], list[FieldError]]:
+def validate_volumes(spec: View, path: str) -> tuple[dict[str, View], list[FieldError]]:
     """The usable volumes by name, and what is wrong with the others."""
     errors: list[FieldError] = []
     usable: dict[str, View] = {}
-    volumes: Sequence[View] = spec.get("volumes") or ()
-    made = {f"{pod_name}-{volume.get('name', '')}" for volume in volumes if pod_name and volume.get("ephemeral")}
     for volume, at in each(spec, "volumes", path):
         name = volume.get("name", "")
-        found = _source(volume, pod_name, at, is_pod)
+        found = _source(volume, at)
         found += dns_label(name, child(at, "name")) if name else [required(child(at, "name"))]
         if name in usable:
             found.append(duplicate(child(at, "name"), name))
         if not found:
             usable[name] = volume
         errors += found
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if claim in made:
-            text = "must not reference a PVC that gets created for an ephemeral volume"
-            errors.append(invalid(child(at, "persistentVolumeClaim", "claimName"), claim, text))
     return usable, errors
 
 
 def validate_mounts(container: View, volumes: Mapping[str, View], path: str) -> list[FieldError]:
-    devices = {device.get("name"): device.get("devicePath") for device in container.get("volumeDevices") or ()}
-    mounts = {mount.get("name"): mount.get("mountPath") for mount in container.get("volumeMounts") or ()}
     errors: list[FieldError] = []
     seen: set[str] = set()
     for mount, at in each(container, "volumeMounts", path):
-        errors += _mount(mount, container, volumes, devices, seen, at, child(path, "volumeMounts"))
-    return errors + _devices(container, volumes, mounts, path)
+        errors += _mount(mount, volumes, seen, at, child(path, "volumeMounts"))
+    return errors
 
 
 def descending_path(value: str, path: str) -> list[FieldError]:
@@ -106,59 +60,38 @@ def local_path(value: str, path: str) -> list[FieldError]:
     return errors
 
 
-def _source(volume: View, pod_name: str, path: str, is_pod: bool) -> list[FieldError]:
+def _source(volume: View, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     seen = False
-    for source in _sources(volume):
-        content, needed = volume[source], _SOURCES[source]
+    for source, content in volume.items():
+        if source == "name" or content is None:
+            continue
         at = child(path, source)
         if seen:
             errors.append(forbidden(at, "may not specify more than 1 volume type"))
             continue
         seen = True
-        at = child(path, "persistentDisk") if source == "gcePersistentDisk" else at  # so the real server calls it
-        errors += [required(child(at, field)) for field in needed if not content.get(field)]
-        errors += _details(source, content, at, is_pod)
-        if source == "ephemeral" and pod_name and volume.get("name"):
-            claim = f"{pod_name}-{volume['name']}"
-            messages = is_dns1123_subdomain(claim)
-            errors += [invalid(child(path, "name"), volume["name"], f'PVC name "{claim}": {text}') for text in messages]
+        errors += [required(child(at, field)) for field in _NEEDED.get(source, ()) if not content.get(field)]
+        errors += _details(source, content, at)
     return errors if seen else [required(path, "must specify a volume type")]
 
 
-def _sources(volume: View) -> Sequence[str]:
-    """What a volume says it is made from; several are told of in Kubernetes' order."""
-    said = [key for key, content in volume.items() if content is not None and key in _SOURCES]
-    return said if len(said) < 2 else [source for source in _SOURCES if source in said]
-
-
-def _details(source: str, content: View, path: str, is_pod: bool) -> list[FieldError]:
+def _details(source: str, content: View, path: str) -> list[FieldError]:
     match source:
         case "emptyDir":
             limit = content.get("sizeLimit")
             if limit is not None and parse_quantity(limit).nano < 0:
                 return [forbidden(child(path, "sizeLimit"), "SizeLimit field must be a valid resource quantity")]
         case "hostPath" if content.get("path"):
-            errors = no_backsteps(content["path"], child(path, "path"))
-            return errors + known(content.get("type") or "", _HOST_PATH_TYPES, child(path, "type"))
-        case "nfs":
-            if not content.get("path", "").startswith("/"):
-                return [invalid(child(path, "path"), content.get("path", ""), "must be an absolute path")]
+            return no_backsteps(content["path"], child(path, "path"))
         case "secret" | "configMap":
             return _mode(content, "defaultMode", path) + _keys(content, path)
         case "downwardAPI":
             return _mode(content, "defaultMode", path) + _files(content, path)
         case "projected":
             return _mode(content, "defaultMode", path) + _projections(content, path)
-        case "csi":
-            return _csi(content, path)
         case "ephemeral":
-            template = content.get("volumeClaimTemplate")
-            at = child(path, "volumeClaimTemplate")
-            return [required(at)] if template is None else claim_template(template, at)
-        case "image":
-            errors = [required(child(path, "reference"))] if is_pod and not content.get("reference") else []
-            return errors + one_of(content.get("pullPolicy"), PULL_POLICIES, child(path, "pullPolicy"))
+            return [] if content.get("volumeClaimTemplate") else [required(child(path, "volumeClaimTemplate"))]
     return []
 
 
@@ -229,32 +162,7 @@ def _token(token: View, path: str, volume_path: str) -> list[FieldError]:
     return errors + local_path(token["path"], child(volume_path, "path"))
 
 
-def _csi(content: View, path: str) -> list[FieldError]:
-    driver = content.get("driver", "")
-    if not driver:
-        return [required(child(path, "driver"))]
-    errors = [too_long(child(path, "driver"), 63)] if len(driver) > 63 else []
-    errors += [invalid(child(path, "driver"), driver, text) for text in is_dns1123_subdomain(driver.lower())]
-    secret = content.get("nodePublishSecretRef")
-    if secret is not None:
-        name = secret.get("name", "")
-        errors += (
-            dns_subdomain(name, child(path, "name"))
-            if name
-            else [required(child(path, "nodePublishSecretRef", "name"))]
-        )
-    return errors
-
-
-def _mount(
-    mount: View,
-    container: View,
-    volumes: Mapping[str, View],
-    devices: Mapping[Any, Any],
-    seen: set[str],
-    at: str,
-    path: str,
-) -> list[FieldError]:
+def _mount(mount: View, volumes: Mapping[str, View], seen: set[str], at: str, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     name, where = mount.get("name", ""), mount.get("mountPath", "")
     if not name:
@@ -266,11 +174,6 @@ def _mount(
     if where in seen:
         errors.append(invalid(child(at, "mountPath"), where, "must be unique"))
     seen.add(where)
-    if name in devices:
-        errors.append(invalid(child(at, "name"), name, "must not already exist in volumeDevices"))
-    if where in devices.values():
-        text = "must not already exist as a path in volumeDevices"
-        errors.append(invalid(child(at, "mountPath"), where, text))
     if mount.get("subPath"):
         errors += descending_path(mount["subPath"], child(path, "subPath"))
     if mount.get("subPathExpr"):
@@ -278,55 +181,4 @@ def _mount(
             text = "subPathExpr and subPath are mutually exclusive"
             errors.append(invalid(child(at, "subPathExpr"), mount["subPathExpr"], text))
         errors += descending_path(mount["subPathExpr"], child(path, "subPathExpr"))
-    return errors + _propagation(mount, container, path)
-
-
-def _propagation(mount: View, container: View, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    mode, at = mount.get("mountPropagation"), child(path, "mountPropagation")
-    if mode is not None:
-        errors += known(mode, ("Bidirectional", "HostToContainer", "None"), at)
-        if mode == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
-            errors.append(forbidden(at, "Bidirectional mount propagation is available only to privileged containers"))
-    recursive, at = mount.get("recursiveReadOnly"), child(path, "recursiveReadOnly")
-    if recursive is None:
-        return errors
-    errors += known(recursive, ("Disabled", "Enabled", "IfPossible"), at)
-    if recursive in ("Enabled", "IfPossible"):
-        if not mount.get("readOnly"):
-            errors.append(forbidden(at, "may only be specified when readOnly is true"))
-        if mode not in (None, "None"):
-            errors.append(forbidden(at, "may only be specified when mountPropagation is None or not specified"))
-    return errors
-
-
-def _devices(container: View, volumes: Mapping[str, View], mounts: Mapping[Any, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    names: set[str] = set()
-    paths: set[str] = set()
-    for device, at in each(container, "volumeDevices", path):
-        name, where = device.get("name", ""), device.get("devicePath", "")
-        volume = volumes.get(name)
-        if not name:
-            errors.append(required(child(at, "name")))
-        if name in names:
-            errors.append(invalid(child(at, "name"), name, "must be unique"))
-        if volume is None:
-            errors.append(not_found(child(at, "name"), name))
-        elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
-            text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            errors.append(invalid(child(at, "name"), name, text))
-        if not where:
-            errors.append(required(child(at, "devicePath")))
-        if where in paths:
-            errors.append(invalid(child(at, "devicePath"), where, "must be unique"))
-        if no_backsteps(where, ""):
-            errors.append(invalid(child(at, "devicePath"), where, "can not contain backsteps ('..')"))
-        if name in mounts:
-            errors.append(invalid(child(at, "name"), name, "must not already exist in volumeMounts"))
-        if where in mounts.values():
-            text = "must not already exist as a path in volumeMounts"
-            errors.append(invalid(child(at, "devicePath"), where, text))
-        names.add(name)
-        paths.add(where)
     return errors

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
-from gpuaas.api.kubernetes.rules.checks import dns_label, each, nonnegative, shown_selector, unchanged
+from gpuaas.api.kubernetes.rules.checks import dns_label, nonnegative, shown_selector, unchanged
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod_template
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_template
-from gpuaas.api.kubernetes.rules.pod_warnings import claim_warnings, pod_warnings, workload_warnings
 from gpuaas.api.kubernetes.rules.selectors import (
     is_empty,
     is_readable,
@@ -19,7 +18,6 @@ from gpuaas.api.kubernetes.rules.selectors import (
     selects,
     template_errors,
 )
-from gpuaas.api.kubernetes.rules.storage import claim_spec
 from gpuaas.api.metadata import View, validate_label_selector
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, show
 from gpuaas.base.names import is_dns1123_label
@@ -32,7 +30,6 @@ _STATEFUL_FROZEN: Final = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
     " 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_ENDLESS_HISTORY: Final = "a negative value retains all historical revisions; a value >= 0 is recommended"
 _STATEFUL_MUTABLE: Final = frozenset(
     {
         "replicas",
@@ -82,9 +79,6 @@ class Deployment(Behaviour):
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return _same_selector(obj, old)
 
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        return workload_warnings(obj, old)
-
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         return replica_counts(obj, old, ("updatedReplicas", "readyReplicas", "availableReplicas"), "readyReplicas")
 
@@ -104,9 +98,6 @@ class ReplicaSet(Behaviour):
 
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return _same_selector(obj, old)
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        return workload_warnings(obj, old)
 
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
@@ -152,11 +143,9 @@ class StatefulSet(Behaviour):
             errors.append(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
         errors += _stateful_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
         errors += _retention(spec.get("persistentVolumeClaimRetentionPolicy") or {})
-        if not (obj.get("metadata") or {}).get("resourceVersion"):  # being made; later they cannot change
-            for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
-                errors += claim_spec(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
-            if spec.get("serviceName"):
-                errors += dns_label(spec["serviceName"], "spec.serviceName")
+        being_made = not (obj.get("metadata") or {}).get("resourceVersion")  # it cannot change later
+        if being_made and spec.get("serviceName"):
+            errors += dns_label(spec["serviceName"], "spec.serviceName")
         errors += nonnegative(spec.get("replicas"), "spec.replicas")
         errors += nonnegative(spec.get("minReadySeconds"), "spec.minReadySeconds")
         errors += nonnegative((spec.get("ordinals") or {}).get("start"), "spec.ordinals.start")
@@ -169,16 +158,6 @@ class StatefulSet(Behaviour):
             for o in (obj, old)
         )
         return [] if new == before else [forbidden("spec", _STATEFUL_FROZEN)]
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        spec = obj.get("spec") or {}
-        found = workload_warnings(obj, old, names=False)
-        for claim, at in each(spec, "volumeClaimTemplates", "spec"):
-            place = at if old is None else f"{at}.Spec"  # as the original has it
-            found += claim_warnings(claim.get("spec") or {}, place)
-        if (spec.get("revisionHistoryLimit") or 0) < 0:
-            found.append(f"spec.revisionHistoryLimit: {_ENDLESS_HISTORY}")
-        return found
 
     def validate_status_update(self, obj: View, old: View) -> list[FieldError]:
         counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
@@ -221,9 +200,6 @@ class DaemonSet(Behaviour):
         errors += _daemon_strategy(spec.get("updateStrategy") or {}, "spec.updateStrategy")
         return errors + nonnegative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        return workload_warnings(obj, old, names=False)
-
     def validate_update(self, obj: View, old: View) -> list[FieldError]:
         return _same_selector(obj, old)
 
@@ -256,9 +232,6 @@ class ReplicationController(Behaviour):
         as_object = {**spec, "selector": {"matchLabels": spec.get("selector") or {}}}
         return errors + template_errors(as_object, "spec", "ReplicationController")
 
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        return workload_warnings(obj, old)
-
     def fields(self, obj: View) -> Mapping[str, str]:
         return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
 
@@ -269,10 +242,6 @@ class PodTemplate(Behaviour):
 
     def validate(self, obj: View) -> list[FieldError]:
         return validate_pod_template(obj.get("template"), "template")
-
-    def warnings(self, obj: View, old: View | None) -> list[str]:
-        template = obj.get("template") or {}
-        return [] if old is not None and old.get("template") == template else pod_warnings(template, "template")
 
 
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"

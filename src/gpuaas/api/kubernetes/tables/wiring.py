@@ -1,4 +1,4 @@
-"""Rows of what connects and governs: services, ingresses, roles, storage classes, admission and flow control."""
+"""Rows of what connects and governs: services, ingresses, roles, storage classes and admission."""
 
 from collections.abc import Sequence
 
@@ -19,26 +19,14 @@ SERVICE_COLUMNS = columns("Type|Cluster-IP|External-IP|Port(s)|Age|+Selector")
 ENDPOINTS_COLUMNS = columns("Endpoints|Age")
 ENDPOINT_SLICE_COLUMNS = columns("AddressType|Ports|Endpoints|Age")
 INGRESS_COLUMNS = columns("Class|Hosts|Address|Ports|Age")
-INGRESS_CLASS_COLUMNS = columns("Name:string/name|Controller|Parameters|Age")
 NETWORK_POLICY_COLUMNS = columns("Pod-Selector|Age")
-IP_ADDRESS_COLUMNS = columns("ParentRef")
-SERVICE_CIDR_COLUMNS = columns("CIDRs|Age")
 BINDING_COLUMNS = columns("Role|Age|+Users|+Groups|+ServiceAccounts")
 STORAGE_CLASS_COLUMNS = columns("Name:string/name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age")
-ATTACHMENT_COLUMNS = columns("Attacher:string/name|PV|Node|Attached:boolean|Age")
-ATTRIBUTES_CLASS_COLUMNS = columns("DriverName|Age")
-DRIVER_COLUMNS = columns(
-    "AttachRequired:boolean|PodInfoOnMount:boolean|StorageCapacity:boolean|TokenRequests|RequiresRepublish:boolean"
-    "|Modes|Age"
-)
-CSI_NODE_COLUMNS = columns("Drivers:integer|Age")
 SIGNING_COLUMNS = columns("Age|SignerName|Requestor|RequestedDuration|Condition")
 WEBHOOKS_COLUMNS = columns("Webhooks:integer|Age")
 VALIDATING_POLICY_COLUMNS = columns("Validations:integer|ParamKind|Age")
 MUTATING_POLICY_COLUMNS = columns("Mutations:integer|ParamKind|Age")
 POLICY_BINDING_COLUMNS = columns("PolicyName|ParamRef|Age")
-FLOW_SCHEMA_COLUMNS = columns("PriorityLevel|MatchingPrecedence|DistinguisherMethod|Age|MissingPL")
-PRIORITY_LEVEL_COLUMNS = columns("Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age")
 API_SERVICE_COLUMNS = columns("Service|Available|Age")
 
 
@@ -127,16 +115,6 @@ def _hosts(rules: Sequence[View]) -> str:
     return ",".join(hosts) or "*"
 
 
-def ingress_class_row(obj: View, now: float) -> Cells:
-    parameters = part(obj, "spec").get("parameters")
-    text = "<none>"
-    if parameters:
-        group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
-        text = f"{parameters.get('kind', '')}{group}/{parameters.get('name', '')}"
-    name = _with_default(obj, "ingressclass.kubernetes.io/is-default-class")
-    return [name, part(obj, "spec").get("controller", ""), text, object_age(obj, now)]
-
-
 def _with_default(obj: View, *annotations: str) -> str:
     metadata = part(obj, "metadata")
     is_default = any(part(metadata, "annotations").get(annotation) == "true" for annotation in annotations)
@@ -145,19 +123,6 @@ def _with_default(obj: View, *annotations: str) -> str:
 
 def network_policy_row(obj: View, now: float) -> Cells:
     return [selector_cell(part(obj, "spec").get("podSelector")), object_age(obj, now)]
-
-
-def ip_address_row(obj: View, _now: float) -> Cells:
-    parent = part(obj, "spec").get("parentRef")
-    if not parent:
-        return ["<none>"]
-    group = f".{parent['group']}" if parent.get("group") else ""
-    namespace = f"/{parent['namespace']}" if parent.get("namespace") else ""
-    return [f"{parent.get('resource', '')}{group}".lower() + f"{namespace}/{parent.get('name', '')}"]
-
-
-def service_cidr_row(obj: View, now: float) -> Cells:
-    return [",".join(part(obj, "spec").get("cidrs") or ()), object_age(obj, now)]
 
 
 def binding_row(obj: View, now: float) -> Cells:
@@ -187,39 +152,6 @@ def storage_class_row(obj: View, now: float) -> Cells:
         bool(obj.get("allowVolumeExpansion")),
         object_age(obj, now),
     ]
-
-
-def attachment_row(obj: View, now: float) -> Cells:
-    spec = part(obj, "spec")
-    return [
-        spec.get("attacher", ""),
-        part(spec, "source").get("persistentVolumeName") or "",
-        spec.get("nodeName", ""),
-        bool(part(obj, "status").get("attached")),
-        object_age(obj, now),
-    ]
-
-
-def attributes_class_row(obj: View, now: float) -> Cells:
-    return [obj.get("driverName", ""), object_age(obj, now)]
-
-
-def driver_row(obj: View, now: float) -> Cells:
-    spec = part(obj, "spec")
-    tokens = spec.get("tokenRequests")
-    return [
-        spec.get("attachRequired", True),
-        spec.get("podInfoOnMount", False),
-        spec.get("storageCapacity", False),
-        "<unset>" if tokens is None else ",".join(token.get("audience", "") for token in tokens),
-        spec.get("requiresRepublish", False),
-        ",".join(spec.get("volumeLifecycleModes") or ()) or "<none>",
-        object_age(obj, now),
-    ]
-
-
-def csi_node_row(obj: View, now: float) -> Cells:
-    return [len(part(obj, "spec").get("drivers") or ()), object_age(obj, now)]
 
 
 def signing_row(obj: View, now: float) -> Cells:
@@ -264,27 +196,6 @@ def policy_binding_row(obj: View, now: float) -> Cells:
     if parameters.get("name"):
         text = f"{parameters.get('namespace') or '*'}/{parameters['name']}"
     return [spec.get("policyName", ""), text, object_age(obj, now)]
-
-
-def flow_schema_row(obj: View, now: float) -> Cells:
-    spec = part(obj, "spec")
-    method = spec.get("distinguisherMethod")
-    return [
-        part(spec, "priorityLevelConfiguration").get("name", ""),
-        spec.get("matchingPrecedence", 0),
-        method.get("type", "") if method else "<none>",
-        object_age(obj, now),
-        condition(obj, "Dangling").get("status") or "?",
-    ]
-
-
-def priority_level_row(obj: View, now: float) -> Cells:
-    spec = part(obj, "spec")
-    limited = spec.get("limited")
-    queuing = part(spec, "limited", "limitResponse").get("queuing")
-    queues = [queuing.get(key, 0) for key in ("queues", "handSize", "queueLengthLimit")] if queuing else ["<none>"] * 3
-    shares = limited.get("nominalConcurrencyShares", 0) if limited else "<none>"
-    return [spec.get("type", ""), shares, *queues, object_age(obj, now)]
 
 
 def api_service_row(obj: View, now: float) -> Cells:

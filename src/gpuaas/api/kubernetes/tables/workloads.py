@@ -1,7 +1,5 @@
 """Rows of what runs pods: deployments, sets, jobs, autoscalers, disruption budgets."""
 
-from typing import Any
-
 from gpuaas.api.durations import age, human_duration
 from gpuaas.api.kubernetes.tables.cells import (
     Cells,
@@ -174,7 +172,7 @@ def autoscaler_row(obj: View, now: float) -> Cells:
     target = part(spec, "scaleTargetRef")
     return [
         f"{target.get('kind', '')}/{target.get('name', '')}",
-        _metrics(spec, status),
+        _targets(spec),
         "<unset>" if spec.get("minReplicas") is None else str(spec["minReplicas"]),
         spec.get("maxReplicas", 0),
         status.get("currentReplicas", 0),
@@ -182,42 +180,8 @@ def autoscaler_row(obj: View, now: float) -> Cells:
     ]
 
 
-def _metrics(spec: View, status: View) -> str:
-    metrics = spec.get("metrics") or ()
-    currents = status.get("currentMetrics") or ()
-    texts = [_metric(metric, currents[i] if i < len(currents) else {}) for i, metric in enumerate(metrics)]
-    shown = ", ".join(texts[:2])
-    return f"{shown} + {len(texts) - 2} more..." if len(texts) > 2 else shown or "<none>"
-
-
-_METRIC_SOURCES = {
-    "External": "external",
-    "Pods": "pods",
-    "Object": "object",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-}
-
-
-def _metric(metric: View, status: View) -> str:
-    source = _METRIC_SOURCES.get(metric.get("type", ""))
-    if source is None:
-        return "<unknown type>"
-    target, current = part(metric, source, "target"), part(status, source, "current")
-    is_resource = source in ("resource", "containerResource")
-    prefix = f"{part(metric, source).get('name', '')}: " if is_resource else ""
-    if target.get("averageValue") is not None:
-        suffix = " (avg)" if source in ("external", "object") else ""
-        return f"{prefix}{_or_unknown(current.get('averageValue'))}/{target['averageValue']}{suffix}"
-    if is_resource:
-        now_text = _percent(current.get("averageUtilization"), "<unknown>")
-        return f"{prefix}{now_text}/{_percent(target.get('averageUtilization'), '<auto>')}"
-    return f"{_or_unknown(current.get('value'))}/{target.get('value', '0')}"
-
-
-def _or_unknown(value: Any) -> str:
-    return "<unknown>" if value is None else str(value)
-
-
-def _percent(value: Any, otherwise: str) -> str:
-    return otherwise if value is None else f"{value}%"
+def _targets(spec: View) -> str:
+    """What is wanted of resources; nothing measures them, and nothing is shown of other metrics."""
+    resources = [part(metric, "resource") for metric in spec.get("metrics") or () if metric.get("resource")]
+    wanted = [(each.get("name", ""), part(each, "target").get("averageUtilization")) for each in resources]
+    return ", ".join(f"{name}: <unknown>/{share}%" for name, share in wanted if share is not None) or "<none>"
