@@ -13,6 +13,7 @@ from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
+from gpuaas.assembly.views import serve_views
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock
 from gpuaas.controllers import all_controllers
@@ -51,5 +52,6 @@ async def run_crew(
     await controllers.start()
     if fleet is not None:
         await furnish(parts, client, fleet)
+    await serve_views(parts, deps, core)
     await show_configuration(parts.cluster, client, kueue)
     return controllers

@@ -66,6 +66,11 @@ class Informer:
         return list(self._indexes[index].get(value, {}).values())
 
     @property
+    def revision(self) -> int:
+        """How far the view has come: it has changed only if this has moved."""
+        return self._revision
+
+    @property
     def is_synced(self) -> bool:
         return self._synced.is_set()
 

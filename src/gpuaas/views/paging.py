@@ -1,0 +1,50 @@
+"""Pages of sorted rows. A page ends with the sort key of its last row, and the next one starts after that key.
+
+The token holds the key, not an offset: rows that come or go between two requests move no other row from one page to
+another. A row whose own key changes meanwhile (its place in the queue) may be seen twice or not at all, as in any list
+that is not read from one revision.
+"""
+
+from __future__ import annotations
+
+import base64
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gpuaas.base.errors import BadRequest
+
+MOST = 5_000  # rows in one answer; encoding them takes about 10 ms
+_LONGEST_TOKEN = 2_000
+
+Key = tuple[str | int, ...]
+
+
+def page(keys: Sequence[Key], limit: int, token: str) -> tuple[range, str]:
+    """Which rows a page has, of rows sorted by `keys`; and the token of the next page, "" on the last one."""
+    start = bisect_right(keys, _key(token, keys)) if token and keys else 0
+    end = min(start + limit, len(keys))
+    return range(start, end), _token(keys[end - 1]) if start < end < len(keys) else ""
+
+
+def limit_of(asked: int | None) -> int:
+    return MOST if not asked or asked < 0 else min(asked, MOST)
+
+
+def _token(key: Key) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode()
+
+
+def _key(token: str, keys: Sequence[Key]) -> Key:
+    wanted = tuple(type(part) for part in keys[0])
+    try:
+        if len(token) > _LONGEST_TOKEN:
+            raise ValueError
+        found: Any = msgspec.json.decode(base64.urlsafe_b64decode(token))
+        if type(found) is not list or tuple(type(part) for part in found) != wanted:
+            raise ValueError
+    except ValueError:  # msgspec's and binascii's errors are ValueErrors
+        raise BadRequest("continue: a token that an earlier answer gave was expected, or none") from None
+    return tuple(found)
