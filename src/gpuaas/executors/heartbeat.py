@@ -1,5 +1,10 @@
 """Registers nodes and keeps saying that they are alive: a Node object and a Lease in kube-node-lease each.
 
+A renewal is a write, and writes are what an idle server with many nodes does. So all nodes together renew at most
+`RENEWALS` leases a second: a large fleet announces a longer lease and renews it after a quarter of it, as kubelets do,
+each node at its own moment. A node that falls silent announces the usual length once more, so that its silence is
+found as soon as in a small fleet.
+
 A node with the annotation gpuaas.dev/lost falls silent until the annotation goes; what others make of the silence
 (taints, eviction) is the node lifecycle controller's. Nodes that an earlier fleet had and this one has not are removed.
 """
@@ -21,6 +26,7 @@ from gpuaas.runtime.metadata import labels_of as labels_on
 NAMESPACE = "kube-node-lease"
 DURATION = 40
 EVERY = 10.0
+RENEWALS = 100.0  # a second
 MANAGER = "kubelet"
 
 
@@ -31,6 +37,9 @@ class NodeKeeper(Controller):
         self.name = f"{executor}-nodes"
         super().__init__(deps)
         self._specs = {spec.name: spec for spec in specs}
+        self._every = max(EVERY, len(self._specs) / RENEWALS)
+        self._moments = {name: number / RENEWALS for number, name in enumerate(self._specs)}
+        self._silent: set[str] = set()
         self._nodes = self.follow(deps.informers.of(NODES), self._known)
 
     def _known(self, node: Mapping[str, Any]) -> Iterable[str]:
@@ -53,8 +62,12 @@ class NodeKeeper(Controller):
         if node is None:
             return None  # somebody deleted it: it stays away until the next start, as with a real kubelet
         if is_lost(node):
+            if self._every > EVERY and key not in self._silent:
+                self._silent.add(key)
+                await self._renew(node, DURATION)
             return None
-        await self._renew(node)
+        self._silent.discard(key)
+        await self._renew(node, round(self._every * DURATION / EVERY))
         if not is_ready(node):
             status = {"conditions": conditions(self.clock.now())}
             await self.client.patch(NODES, key, {"status": status}, subresource="status", field_manager=MANAGER)
@@ -62,7 +75,14 @@ class NodeKeeper(Controller):
         if added is not None:
             offered = {"status": {"allocatable": added}}
             await self.client.patch(NODES, key, offered, subresource="status", field_manager=MANAGER)
-        return Requeue(EVERY)
+        return Requeue(self._pause(key))
+
+    def _pause(self, name: str) -> float:
+        """Until the next renewal: in a large fleet until the node's own moment of each period, so that nodes that begin
+        together do not renew together."""
+        if self._every == EVERY:
+            return EVERY
+        return EVERY + (self._moments[name] - self.clock.monotonic() - EVERY) % self._every
 
     async def _register(self, spec: NodeSpec) -> None:
         wanted = node_object(spec, self.clock.now())
@@ -86,11 +106,11 @@ class NodeKeeper(Controller):
             except NotFound:
                 continue
 
-    async def _renew(self, node: Object) -> None:
+    async def _renew(self, node: Object, duration: int) -> None:
         name = node["metadata"]["name"]
         spec = {
             "holderIdentity": name,
-            "leaseDurationSeconds": DURATION,
+            "leaseDurationSeconds": duration,
             "renewTime": rfc3339_micro(self.clock.now()),
         }
         try:
