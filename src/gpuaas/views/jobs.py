@@ -18,7 +18,7 @@ from gpuaas.base.quantity import parse_quantity
 from gpuaas.kueue.explain.evidence import given_flavors
 from gpuaas.kueue.explain.snapshot import owner_of, state_of
 from gpuaas.kueue.ledger import is_gpu
-from gpuaas.views.paging import Key, limit_of, page
+from gpuaas.views.paging import Key, limit_of, start_of, token_of
 from gpuaas.views.rows import JobRow
 
 View = Mapping[str, Any]
@@ -61,7 +61,7 @@ class Jobs:
         self._cluster_queue_of = cluster_queue_of
         self._kept: dict[str, _Kept] = {}
         self._unfinished: dict[str, int] = {}  # by namespace
-        self._sorted: list[tuple[Key, _Kept]] | None = None
+        self._sorted: tuple[list[Key], list[_Kept]] | None = None
         self._sorted_by: Positions | None = None
 
     def changed(self, namespace: str, name: str, workload: View | None) -> None:
@@ -103,14 +103,26 @@ class Jobs:
         nodes_of: Callable[[Family], list[str]] | None = None,
     ) -> JobPage:
         """A page of rows, the oldest first. `nodes_of(family)` adds where the pods of each are."""
-        found = [each for each in self._in_order(positions) if wanted.takes(each[1].row)]
-        shown, more = page([key for key, _ in found], limit_of(limit), token)
-        return JobPage([self._filled(found[at][1], positions, nodes_of) for at in shown], more)
+        keys, kept = self._in_order(positions)
+        most = limit_of(limit)
+        found: list[JobRow] = []
+        last = 0
+        for at in range(start_of(keys, token), len(kept)):
+            if not wanted.takes(kept[at].row):
+                continue
+            if len(found) == most:
+                return JobPage(found, token_of(keys[last]))
+            found.append(self._filled(kept[at], positions, nodes_of))
+            last = at
+        return JobPage(found, "")
 
-    def _in_order(self, positions: Positions) -> list[tuple[Key, _Kept]]:
+    def _in_order(self, positions: Positions) -> tuple[list[Key], list[_Kept]]:
         if self._sorted is None or self._sorted_by is not positions:
-            unordered = [(_sort_key(kept.row, positions), kept) for kept in self._kept.values()]
-            self._sorted, self._sorted_by = sorted(unordered, key=lambda each: each[0]), positions
+            ordered = sorted(
+                ((_sort_key(kept.row, positions), kept) for kept in self._kept.values()), key=lambda each: each[0]
+            )
+            self._sorted = [key for key, _ in ordered], [kept for _, kept in ordered]
+            self._sorted_by = positions
         return self._sorted
 
     def _filled(self, kept: _Kept, positions: Positions, nodes_of: Callable[[Family], list[str]] | None) -> JobRow:

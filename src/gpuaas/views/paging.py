@@ -22,18 +22,16 @@ _LONGEST_TOKEN = 2_000
 Key = tuple[str | int, ...]
 
 
-def page(keys: Sequence[Key], limit: int, token: str) -> tuple[range, str]:
-    """Which rows a page has, of rows sorted by `keys`; and the token of the next page, "" on the last one."""
-    start = bisect_right(keys, _key(token, keys)) if token and keys else 0
-    end = min(start + limit, len(keys))
-    return range(start, end), _token(keys[end - 1]) if start < end < len(keys) else ""
+def start_of(keys: Sequence[Key], token: str) -> int:
+    """Where the page after a token begins, of rows sorted by `keys`."""
+    return bisect_right(keys, _key(token, keys)) if token and keys else 0
 
 
 def limit_of(asked: int | None) -> int:
     return MOST if not asked or asked < 0 else min(asked, MOST)
 
 
-def _token(key: Key) -> str:
+def token_of(key: Key) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode()
 
 
