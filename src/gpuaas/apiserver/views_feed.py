@@ -1,9 +1,9 @@
 """Keeps a snapshot of rows (package views) up to date from the store's change feed.
 
-The objects there are are taken a slice at a time, so that a large store holds up no request; every later commit
+Stored objects are taken a slice at a time, so that a large store holds up no request; every later commit
 is taken as it is handed out, before the write is answered, so a client that reads rows after its own write sees it.
 Where only metadata is wanted only metadata is decoded. An object that cannot be read loses its row and a line goes to
-the log: nothing that is stored may stop the feed.
+the log: nothing stored may stop the feed.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ def _take(cluster: Cluster, snapshot: Snapshot, resource: Resource, entry: Entry
     where = _where(entry.key)
     try:
         snapshot.take(resource, *where, _seen(cluster, resource, entry))
-    except Exception:
-        _log.exception("no row can be made of %s", entry.key)
+    except Exception as error:
+        _log.warning("no row can be made of %s: %s: %s", entry.key, type(error).__name__, error)
         snapshot.take(resource, *where, None)
 
 

@@ -52,7 +52,7 @@ async def explained(client: "HttpClient", namespace: str, job: str) -> dict[str,
 async def _explained_here(client: "HttpClient", namespace: str, job: str) -> "Answer":
     from gpuaas.base.clock import SystemClock
     from gpuaas.cli.look import everything, find_job, find_workload, named, picture, workload_of
-    from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
+    from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES, WORKLOADS
     from gpuaas.kueue.explain.why import why as explain
     from gpuaas.kueue.explain.why import why_no_workload
 
@@ -65,8 +65,7 @@ async def _explained_here(client: "HttpClient", namespace: str, job: str) -> "An
         workload = workload or await find_workload(client, namespace, job)  # says what there is instead
         return explain(await picture(client, namespace, pods=True), workload, round(SystemClock().now() * 1000))
     kind, obj = found
-    whole = await picture(client, namespace)
-    queues = [each for each in whole.local_queues if each["metadata"]["namespace"] == namespace]
+    queues = await everything(client, LOCAL_QUEUES, namespace, only=True) or []
     classes = await everything(client, PRIORITY_CLASSES)
     known = None if classes is None else [each["metadata"]["name"] for each in classes]
     return why_no_workload(obj, kind, queues, priorities=known)

@@ -6,7 +6,7 @@ a page of Workloads only rows remain. Places in queues need an engine that knows
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from gpuaas.base.errors import ApiError
@@ -14,6 +14,8 @@ from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.kueue.explain.snapshot import Picture, engine_of
+from gpuaas.kueue.workload_state import conditions_of, is_true
+from gpuaas.views.configured import configuration
 from gpuaas.views.jobs import JobFilter, Positions
 from gpuaas.views.rows import GpuRow, JobRow, NodeTypes, QueueRow
 from gpuaas.views.snapshot import BETWEEN, Snapshot
@@ -35,32 +37,44 @@ async def paged(client: HttpClient, resource: Resource, namespace: str = "") -> 
             return
 
 
-async def visible(client: HttpClient, resource: Resource, namespace: str = "") -> list[Object] | None:
-    """All of them, or those of the namespace where only these can be seen; None where not even these can."""
+async def visible(
+    client: HttpClient, resource: Resource, namespace: str = "", take: Callable[[Object], None] | None = None
+) -> list[Object]:
+    """All of them, or those of the namespace where only these can be seen; none where not even these can. With `take`
+    they are handed over one by one, and not kept."""
+    found: list[Object] = []
     for where in dict.fromkeys(("", namespace)) if resource.namespaced else ("",):
         try:
-            return [obj async for obj in paged(client, resource, where)]
+            async for obj in paged(client, resource, where):
+                (take or found.append)(obj)
+            break
         except ApiError as error:
             if error.code == 404 and resource is not WORKLOADS:  # without those there are no jobs to speak of
-                return []
+                break
             if error.code != 403:
                 raise
-    return None
+    return found
 
 
 async def jobs(
     client: HttpClient, namespace: str, *, everywhere: bool, finished: bool = True, nodes: bool = False
 ) -> tuple[list[JobRow], int]:
     """Rows of the namespace or of all that can be seen; and how many unfinished jobs other namespaces have."""
-    snapshot = Snapshot()
-    found: dict[Resource, list[Object]] = {}
-    for resource in (LOCAL_QUEUES, CLUSTER_QUEUES, WORKLOADS):
-        found[resource] = await visible(client, resource, namespace) or []
-        snapshot.take_all(resource, found[resource])
+    snapshot, picture = Snapshot(), Picture()
+
+    def take(workload: Object) -> None:
+        snapshot.take_all(WORKLOADS, [workload])
+        if is_waiting(workload):
+            picture.workloads.append(_outlined(workload))
+
+    picture.local_queues = await visible(client, LOCAL_QUEUES, namespace)
+    picture.cluster_queues = await visible(client, CLUSTER_QUEUES)
+    snapshot.take_all(LOCAL_QUEUES, picture.local_queues)
+    await visible(client, WORKLOADS, namespace, take)
     if nodes:
         for resource in (PODS, *BETWEEN):
             snapshot.take_all(resource, await _of_namespace(client, resource, "" if everywhere else namespace))
-    positions = await _positions(client, found)
+    positions = await _positions(client, picture)
     rows: list[JobRow] = []
     token = ""
     wanted = JobFilter(None if everywhere else (namespace,), finished)
@@ -118,18 +132,22 @@ async def _of_namespace(client: HttpClient, resource: Resource, namespace: str) 
         return []
 
 
-async def _positions(client: HttpClient, found: dict[Resource, list[Object]]) -> Positions:
+async def _positions(client: HttpClient, picture: Picture) -> Positions:
     """As an engine orders what waits: by priority, time, and where Kueue is configured so, by what queues used."""
-    from gpuaas.views.configured import configuration
-
-    picture = Picture(
-        local_queues=found[LOCAL_QUEUES],
-        cluster_queues=found[CLUSTER_QUEUES],
-        workloads=found[WORKLOADS],
-        configuration=await configuration(client),
-    )
+    picture.configuration = await configuration(client)
     return {
         item.key: place
         for queue in engine_of(picture).forest.queues.values()
         for place, item in enumerate(queue.pending.ordered(), 1)
     }
+
+
+def is_waiting(workload: Object) -> bool:
+    conditions = conditions_of(workload)
+    return not is_true(conditions.get("Finished")) and not is_true(conditions.get("QuotaReserved"))
+
+
+def _outlined(workload: Object) -> Object:
+    """What its place in a queue depends on, which is not what its pods are."""
+    metadata = {key: value for key, value in workload["metadata"].items() if key != "managedFields"}
+    return {**workload, "metadata": metadata, "spec": {**(workload.get("spec") or {}), "podSets": []}}

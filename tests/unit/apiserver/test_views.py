@@ -142,6 +142,25 @@ def test_a_write_is_in_the_rows_when_it_is_answered(served: Api) -> None:
     assert _names(served) == ["before"]
 
 
+def test_what_cannot_be_read_has_no_row_and_stops_no_other(served: Api) -> None:
+    store = served.parts.cluster.store
+    for key, raw in (
+        ("broken", b'{"metadata": 1}'),
+        ("strange", b'{"metadata": {"name": "strange", "namespace": "default"}}'),
+    ):
+        served.run(store.put(f"{KUEUE}/workloads/default/{key}", lambda _, raw=raw: (raw, None)))
+    assert _names(served) == ["before"]
+    where = f"/apis/{KUEUE}/v1beta2/namespaces/default/workloads"
+    assert served.send("POST", where, _stored("after-it")).status == 201
+    assert sorted(_names(served)) == ["after-it", "before"]
+    again = Snapshot()
+    served.run(feed(served.parts.cluster, again))
+    assert again.jobs.namespaces() == {"default"}
+    for key in ("broken", "strange", "after-it"):
+        served.run(store.delete(f"{KUEUE}/workloads/default/{key}", lambda _: (b"{}", None)))
+    assert _names(served) == ["before"]
+
+
 def _names(api: Api) -> list[str]:
     return [row["workload"] for row in api.send("GET", f"{PREFIX}/jobs").body["items"]]
 
