@@ -85,6 +85,8 @@ def _begin(
 class _Conversation(StreamWriter, asyncio.Protocol):
     """A connection that has become a WebSocket: the writer of its stream, and what hears its client."""
 
+    replaceable = False  # its client has authenticated
+
     def __init__(self, transport: asyncio.Transport, connections: set[Any], form: Form) -> None:
         super().__init__()
         self._transport = transport
