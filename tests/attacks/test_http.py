@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import hpack
 import pytest
@@ -115,7 +115,6 @@ BLOCKS = {
     "60,000 changes of the table's size": (b"\x20" * 60_000, 1),
     "240,000 changes of the table's size": (b"\x20" * 240_000, 1),
     "a length of 60,000 digits": (b"\xff" + b"\x80" * 60_000 + b"\x01", 1),
-    "a name of 60,000 bytes": (b"\x00\x7f\xe1\xd3\x03" + b"a" * 60_000 + b"\x00", 1),
 }
 
 
@@ -136,7 +135,8 @@ def test_a_header_block_is_limited_before_it_is_unpacked(service: Service, name:
 
 def test_too_many_headers_are_refused_by_name_and_the_connection_goes_on(service: Service) -> None:
     two = Two(service)
-    two.send(two.get(1, *((b"x-%d" % n, b"y" * 40) for n in range(900))) + two.get(3))
+    many = two.encoder.encode([*GET, *((b"x-%d" % n, b"y" * 40) for n in range(900))])
+    two.send(headers(1, many) + two.get(3))
     assert [two.status(1), two.status(3)] == [431, 200]
     two.close()
 
@@ -178,9 +178,9 @@ def test_windows_of_many_streams_are_changed_once_for_each_frame(service: Servic
     sizes = b"".join(struct.pack(">HI", frames.INITIAL_WINDOW_SIZE, 65_535 + n % 2) for n in range(2_730))
     with quiet(service, "settings of open streams"):
         two = Two(service)
-        two.send(b"".join(two.get(stream, end=False) for stream in range(1, 500, 2)))
+        two.send(b"".join(two.get(stream, end=False) for stream in range(1, 498, 2)))
         two.send(frames.frame(frames.SETTINGS, 0, 0, sizes) * 20 + two.get(501))
-        two.ending() if two.status(1) == 0 else None
+        assert two.status(501) == 200
         two.close()
 
 
@@ -275,7 +275,7 @@ ENDLESS = {
     "a trailer of any length": (
         b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\na: ",
         b"x" * 16_384,
-        431,
+        400,
     ),
     "empty lines": (b"", b"\r\n" * 8_192, 400),
 }
@@ -400,8 +400,6 @@ def test_two_hosts_and_two_lengths_are_refused_in_http_2(service: Service) -> No
 @pytest.mark.parametrize("digits", ["٣", "３", "१", "³"], ids=["Arabic", "full-width", "Devanagari", "superscript"])
 @pytest.mark.parametrize("option", ["limit", "resourceVersion", "timeoutSeconds", "timeout"])
 def test_only_ascii_digits_are_numbers(service: Service, digits: str, option: str) -> None:
-    from urllib.parse import quote
-
     unit = "s" if option == "timeout" else ""
     answer = service.ask("GET", f"/api/v1/namespaces?{option}={quote(digits)}{unit}")
     assert answer.status == 400, answer
@@ -435,12 +433,12 @@ def test_too_many_parameters_are_refused_by_name(service: Service) -> None:
 
 
 SELECTORS = {
-    "20,000 absent labels": ("labelSelector", ",".join(f"!k{n}" for n in range(7_000))),
+    "7,000 absent labels": ("labelSelector", ",".join(f"!k{n}" for n in range(7_000))),
     "30,000 labels": ("labelSelector", "a," * 30_000 + "a"),
-    "30,000 values": ("labelSelector", "a in (" + ",".join(map(str, range(11_000))) + ")"),
+    "11,000 values": ("labelSelector", "a in (" + ",".join(map(str, range(11_000))) + ")"),
     "60,000 brackets": ("labelSelector", "a in " + "(" * 60_000),
     "3,000 names": ("fieldSelector", ",".join(f"metadata.name!=n{n}" for n in range(3_000))),
-    "60,000 backslashes": ("fieldSelector", "metadata.name=" + "\\" * 60_000),
+    "20,000 backslashes": ("fieldSelector", "metadata.name=" + "\\" * 20_000),
     "a token of 60,000 bytes": ("continue", "e" * 60_000),
     "a revision of 60,000 digits": ("resourceVersion", "1" * 60_000),
 }
@@ -454,7 +452,7 @@ def test_a_selector_is_limited_or_costs_no_more_for_each_object_than_the_object(
     option, text = SELECTORS[name]
     with quiet(service, name):
         began = time.monotonic()
-        answer = service.ask("GET", f"/api/v1/namespaces/default/configmaps?{option}={text}")
+        answer = service.ask("GET", f"/api/v1/namespaces/default/configmaps?{option}={quote(text, safe=',()!=')}")
     spent = time.monotonic() - began
     print(f"{name}: {answer.status} after {spent * 1000:.0f} ms, {answer.body[-120:]!r}")
     assert answer.status in (200, 400), answer.status

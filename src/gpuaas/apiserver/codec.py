@@ -33,6 +33,8 @@ class Wanted:
 
 PLAIN: Final = Wanted("json")
 YAML: Final = Wanted("yaml")
+_LONGEST_ACCEPT: Final = 8 * 1024
+_LONGEST_QUALITY: Final = 8  # of a number between 0 and 1 with three places
 _PRETTY_YAML: Final = 256 * 1024
 _PEOPLE: Final = (b"curl", b"Wget", b"Mozilla/5.0")
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
@@ -54,6 +56,8 @@ def negotiate(accept: str, forms: Forms = OBJECT_FORMS) -> Wanted:
     """The first form the client accepts and we speak, by its order of preference."""
     if not accept:
         return PLAIN
+    if len(accept) > _LONGEST_ACCEPT:
+        raise NotAcceptable(f"an Accept header of {len(accept)} bytes: limit is {_LONGEST_ACCEPT}")
     choices: list[tuple[float, int, Wanted]] = []
     known = False
     for position, part in enumerate(accept.split(",")):
@@ -88,7 +92,7 @@ def _wanted(media: str, options: dict[str, str], forms: Forms) -> Wanted | None:
 
 def _quality(text: str) -> float:
     try:
-        return float(text)
+        return float(text[:_LONGEST_QUALITY]) if text.isascii() else 0.0
     except ValueError:
         return 0.0
 
