@@ -30,3 +30,13 @@ def integer(text: str) -> int | None:
     if number is not None:
         return -number if text[0] == "-" else number
     return -LARGEST - 1 if text == str(-LARGEST - 1) else None
+
+
+def parse_integer(text: str) -> int:
+    """The same, with ValueError in Go's words for what is none."""
+    number = integer(text)
+    if number is None:
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        why = "value out of range" if is_digits(digits) else "invalid syntax"
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": {why}')
+    return number

@@ -44,7 +44,7 @@ def policy_of(labels: Mapping[str, str] | None) -> tuple[Policy, list[FieldError
         if level not in LEVELS:
             errors.append(_invalid(mode, level, f"must be one of {', '.join(LEVELS)}"))
             level = "restricted" if mode == "enforce" else _PRIVILEGED
-        if version != "latest" and not re.fullmatch(r"v1\.(0|[1-9]\d*)", version):
+        if version != "latest" and not re.fullmatch(r"v1\.(0|[1-9][0-9]*)", version):
             errors.append(_invalid(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
             version = "latest"
         found[mode] = Standard(level, version)

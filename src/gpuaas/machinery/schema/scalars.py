@@ -95,21 +95,21 @@ _ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 # The elements of Go's layout in order: how it names each, what it may look like, and what is out of range.
 _ELEMENTS: Final = (
-    ("2006", re.compile(r"\d{4}"), None, ""),
+    ("2006", re.compile(r"[0-9]{4}"), None, ""),
     ("-", re.compile("-"), None, ""),
-    ("01", re.compile(r"\d{2}"), range(1, 13), "month"),
+    ("01", re.compile(r"[0-9]{2}"), range(1, 13), "month"),
     ("-", re.compile("-"), None, ""),
-    ("02", re.compile(r"\d{2}"), range(1, 32), "day"),
+    ("02", re.compile(r"[0-9]{2}"), range(1, 32), "day"),
     ("T", re.compile("T"), None, ""),
-    ("15", re.compile(r"\d{1,2}"), range(24), "hour"),
+    ("15", re.compile(r"[0-9]{1,2}"), range(24), "hour"),
     (":", re.compile(":"), None, ""),
-    ("04", re.compile(r"\d{2}"), range(60), "minute"),
+    ("04", re.compile(r"[0-9]{2}"), range(60), "minute"),
     (":", re.compile(":"), None, ""),
-    ("05", re.compile(r"\d{2}"), range(60), "second"),
-    (".000000", re.compile(r"\.\d{6}"), None, ""),
-    ("Z07:00", re.compile(r"Z|[+-]\d{2}:\d{2}"), None, ""),
+    ("05", re.compile(r"[0-9]{2}"), range(60), "second"),
+    (".000000", re.compile(r"\.[0-9]{6}"), None, ""),
+    ("Z07:00", re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}"), None, ""),
 )
-_FRACTION: Final = re.compile(r"[.,]\d+")
+_FRACTION: Final = re.compile(r"[.,][0-9]+")
 
 
 @lru_cache(maxsize=8_192)

@@ -4,10 +4,11 @@ import ipaddress
 import re
 
 from gpuaas.base.fielderrors import FieldError, invalid
+from gpuaas.base.numbers import natural
 
 _NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_RANGE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=\d)")
+_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9])")
 
 
 def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -42,8 +43,8 @@ def ip_range(text: str, path: str) -> list[FieldError]:
 
 
 def _is_range(address: str, length: str) -> bool:
-    found = address_of(address)
-    return found is not None and length.isascii() and length.isdigit() and int(length) <= found.max_prefixlen
+    found, bits = address_of(address), natural(length)
+    return found is not None and bits is not None and bits <= found.max_prefixlen
 
 
 def _without_zeros(text: str) -> str:
