@@ -492,6 +492,40 @@ def test_what_is_accepted_is_limited(service: Service, name: str) -> None:
     assert answer.status in (200, 406), answer
 
 
+def test_methods_that_clients_make_up_are_counted_as_one(service: Service) -> None:
+    before = resident(service)
+    for turn in range(10):
+        two = Two(service)
+        for stream in range(1, 200, 2):
+            method = b"M%d" % (turn * 1000 + stream) + b"X" * 40_000
+            block = two.encoder.encode([(b":method", method), *GET[1:]])
+            two.send(headers(stream, block))
+        assert two.status(199) in (400, 401, 405)
+        two.close()
+    shown = service.ask("GET", "/metrics").body.decode()
+    assert "XXXX" not in shown
+    assert 'method="other"' in shown
+    print(f"1,000 methods of 40 kB: {resident(service) - before} MB")
+
+
+def test_a_websocket_may_send_so_many_frames_and_no_more(service: Service) -> None:
+    wire = service.connect()
+    wire.send(
+        b"GET /api/v1/namespaces?watch=1 HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\norigin: http://x\r\n"
+        b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        + f"authorization: Bearer {service.token}\r\n\r\n".encode()
+    )
+    assert wire._until(b"\r\n\r\n").startswith(b"HTTP/1.1 101")
+    with quiet(service, "pings of a WebSocket"):
+        with suppress(OSError):
+            wire.send(b"\x89\x80abcd" * 200_000)
+        with suppress(Closed, OSError):
+            while True:
+                wire._more()
+    wire.close()
+    assert b"\x88\x02\x03\xf0" in wire._left, "closed for a reason of policy (1008)"
+
+
 def test_half_open_connections_do_not_keep_others_out(service: Service) -> None:
     """More connections than are served at once, of which none asks for anything: those that ask take their places."""
     held: list[Wire] = []

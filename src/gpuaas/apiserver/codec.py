@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from gpuaas.apiserver.requestinfo import MOST_PARAMETERS
 from gpuaas.base.errors import NotAcceptable
 from gpuaas.machinery.yamltext import dump_yaml
 
@@ -111,7 +112,7 @@ def indented(body: bytes) -> bytes:
 
 def for_people(headers: Mapping[bytes, bytes], query: str) -> bool:
     """Whether JSON is indented: where the client asks for it, and for programs with which people look at answers."""
-    if "pretty" in query:
+    if "pretty" in query and query.count("&") < MOST_PARAMETERS:
         said = parse_qs(query).get("pretty", [""])[0]
         if said:
             return said in _TRUE
