@@ -232,21 +232,24 @@ class Connection(asyncio.Protocol):
     def _read_on(self) -> None:
         if self._unread and not self._reading:
             self._reading = True
-            self._slices.run(self._read_piece)
+            self._slices.run(self._read_pieces)
 
-    def _read_piece(self) -> None:
-        """Parses a piece of what has arrived; the next one when its turn comes."""
+    def _read_pieces(self) -> None:
+        """Parses what has arrived piece by piece, as long as others need not wait for it."""
         self._reading = False
-        if self._ended:
-            self._unread = b""
-        elif self._is_ahead():
-            return  # goes on when some are answered
-        else:
-            piece, self._unread = self._unread[:PARSED_AT_ONCE], self._unread[PARSED_AT_ONCE:]
-            self._feed(piece)
-        if self._unread:
-            self._read_on()
-        elif not (self._upgraded or self._is_ahead() or self.transport.is_closing()):
+        while self._unread:
+            if self._ended:
+                self._unread = b""
+            elif self._is_ahead():
+                return  # goes on when some are answered
+            elif self._slices.is_over():
+                self._reading = True
+                self._slices.later(self._read_pieces)
+                return
+            else:
+                piece, self._unread = self._unread[:PARSED_AT_ONCE], self._unread[PARSED_AT_ONCE:]
+                self._feed(piece)
+        if not (self._upgraded or self._is_ahead() or self.transport.is_closing()):
             self.transport.resume_reading()
 
     def _feed(self, data: bytes) -> None:

@@ -70,6 +70,7 @@ class Http2Connection(asyncio.Protocol):
         self._blocks = HeaderBlocks()
         self._input = b""
         self._reading = False  # what has arrived is read when its turn comes
+        self._behind = False  # more has arrived than could be read at once: no more is taken
         self._room = True  # the client reads what it is sent
         self._allowance = FrameAllowance(self._loop.time())
         self._known = False
@@ -118,25 +119,28 @@ class Http2Connection(asyncio.Protocol):
             self._slices.run(self._read_on)
 
     def _read_on(self) -> None:
-        """A few frames of what has arrived; the next ones when their turn comes."""
+        """The frames that have arrived, a few at a time, as long as others need not wait for them."""
         self._reading = False
-        if self.transport.is_closing():
-            self._input = b""
-            return
+        at, more = 0, True
         try:
-            at, more = self._read(self._input)
+            while more and not self.transport.is_closing():
+                at, more = self._read(self._input, at)
+                if more and self._slices.is_over():
+                    break
         except ConnectionFault as fault:
             self._input = b""
             self._leave(fault.code, str(fault))
             self._out.close()
             return
-        self._input = self._input[at:]
-        if more:
+        self._input = b"" if self.transport.is_closing() else self._input[at:]
+        if more and self._input:
+            self._reading = self._behind = True
             self.transport.pause_reading()
-            self._reading = True
-            self._slices.run(self._read_on)
-        elif self._room:
-            self.transport.resume_reading()
+            self._slices.later(self._read_on)
+        elif self._behind:
+            self._behind = False
+            if self._room and not self.transport.is_closing():
+                self.transport.resume_reading()
 
     def eof_received(self) -> bool:
         return False
@@ -148,20 +152,19 @@ class Http2Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._room = True
-        if not self._reading:
+        if not self._behind:
             self.transport.resume_reading()
         self._sender.room()
 
     # Frames
 
-    def _read(self, data: bytes) -> tuple[int, bool]:
+    def _read(self, data: bytes, at: int) -> tuple[int, bool]:
         """Some of the frames that are whole; gives how far that was, and whether there are more."""
-        at = 0
         if not self._begun:
             if data[: len(frames.PREFACE)] != frames.PREFACE[: len(data)]:
                 raise ConnectionFault(frames.PROTOCOL_ERROR, "not the preface of HTTP/2")
             if len(data) < len(frames.PREFACE):
-                return 0, False
+                return at, False
             self._begun, at = True, len(frames.PREFACE)
         count = 0
         while len(data) - at >= frames.HEADER_SIZE:
@@ -176,8 +179,8 @@ class Http2Connection(asyncio.Protocol):
                 return at, True
             at = start + size
             self._take(kind, flags, number, data[start:at])
-            # Unpacking headers takes as long as many other frames.
-            count += _FRAMES_AT_ONCE if kind in (frames.HEADERS, frames.CONTINUATION) and size > 1024 else 1
+            # A byte of a header block can stand for a field, and unpacking 32 of them takes as long as another frame.
+            count += 1 + size // 32 if kind in (frames.HEADERS, frames.CONTINUATION) else 1
             if self.transport.is_closing():
                 return len(data), False
         return at, False
