@@ -526,6 +526,20 @@ def test_a_websocket_may_send_so_many_frames_and_no_more(service: Service) -> No
     assert b"\x88\x02\x03\xf0" in wire._left, "closed for a reason of policy (1008)"
 
 
+def test_times_with_a_million_digits_are_not_remembered(service: Service) -> None:
+    before = resident(service)
+    for index in range(40):
+        body = {
+            "metadata": {"name": f"t{index}"},
+            "involvedObject": {"namespace": "default"},
+            "firstTimestamp": f"2026-01-01T00:00:00.{index:06d}{'1' * 2_900_000}Z",
+        }
+        assert service.ask("POST", "/api/v1/namespaces/default/events?dryRun=All", body).status == 201
+    grown = resident(service) - before
+    print(f"40 times of 2.9 MB: {grown} MB kept")
+    assert grown < 60, "each of them is kept"
+
+
 def test_half_open_connections_do_not_keep_others_out(service: Service) -> None:
     """More connections than are served at once, of which none asks for anything: those that ask take their places."""
     held: list[Wire] = []

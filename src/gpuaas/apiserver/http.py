@@ -27,7 +27,7 @@ from gpuaas.apiserver.wirelimits import (
     TOO_LARGE_HEADERS,
     Body,
     admit,
-    is_host,
+    head_problem,
 )
 from gpuaas.base.clock import SystemClock
 
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
             return
         self._head_read = True
         headers = request.headers
-        if problem := _problem(self._parser.get_http_version(), headers):
+        if problem := head_problem(self._parser.get_http_version(), headers):
             self._request = None
             self._refuse(*problem)
             return
@@ -517,25 +517,6 @@ class Connection(asyncio.Protocol):
             self._keep_alive = False
         else:
             self.transport.close()
-
-
-def _problem(version: str, headers: dict[bytes, bytes]) -> tuple[int, bytes] | None:
-    """Why a request whose headers have arrived is not understood as it is."""
-    if version not in ("1.1", "1.0"):
-        return 505, b"HTTP/%b is not spoken here, only HTTP/1.1, HTTP/1.0 and, with TLS, HTTP/2" % version.encode()
-    host = headers.get(b"host")
-    if host is None:
-        return (400, b"missing required Host header") if version == "1.1" else _unframed(headers)
-    if b"\n" in host:
-        return 400, b"too many Host headers"
-    if not is_host(host):
-        return 400, b"malformed Host header"
-    return None if version == "1.1" else _unframed(headers)
-
-
-def _unframed(headers: dict[bytes, bytes]) -> tuple[int, bytes] | None:
-    """HTTP/1.0 knows no chunks: a proxy that speaks it takes them for the next request."""
-    return (400, b"Transfer-Encoding in an HTTP/1.0 request") if b"transfer-encoding" in headers else None
 
 
 def split_target(url: bytes) -> tuple[str, str]:

@@ -58,14 +58,16 @@ def canonical_time(value: Any) -> str | None:
     """metav1.Time: UTC, whole seconds. The zero time is written as null, so it is None here."""
     if value.__class__ is not str:
         raise Unreadable("", wrong_type="string")
-    return _time(value)
+    return _time(value) if len(value) <= _REMEMBERED else _time.__wrapped__(value)
 
 
 def canonical_micro_time(value: Any) -> str | None:
     """metav1.MicroTime: UTC, always six digits after the second."""
     if value.__class__ is not str:
         raise Unreadable("", wrong_type="string")
-    return value if _is_plain_micro_time(value) else _micro_time(value)
+    if _is_plain_micro_time(value):
+        return value
+    return _micro_time(value) if len(value) <= _REMEMBERED else _micro_time.__wrapped__(value)
 
 
 def _is_plain_micro_time(text: str) -> bool:
@@ -75,6 +77,9 @@ def _is_plain_micro_time(text: str) -> bool:
     except ValueError:
         return False
     return len(text) == 27 and moment.year > 1 and f"{moment.isoformat(timespec='microseconds')}Z" == text
+
+
+_REMEMBERED: Final = 64  # characters: a fraction may have any number of digits, and what is remembered stays in memory
 
 
 @lru_cache(maxsize=8_192)
@@ -112,9 +117,13 @@ _ELEMENTS: Final = (
 _FRACTION: Final = re.compile(r"[.,][0-9]+")
 
 
-@lru_cache(maxsize=8_192)
 def parse_time(text: str, layout: str = _SECONDS_LAYOUT) -> datetime:
     """An RFC 3339 time in UTC; raises `Unreadable` with the sentence Go's time.Parse would give."""
+    return _parsed(text, layout) if len(text) <= _REMEMBERED else _parsed.__wrapped__(text, layout)
+
+
+@lru_cache(maxsize=8_192)
+def _parsed(text: str, layout: str) -> datetime:
     fields: dict[str, str] = {}
     at = 0
     for name, form, allowed, noun in _ELEMENTS:
