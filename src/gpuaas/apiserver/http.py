@@ -238,17 +238,14 @@ class Connection(asyncio.Protocol):
         """Parses what has arrived piece by piece, as long as others need not wait for it."""
         self._reading = False
         while self._unread:
-            if self._ended:
-                self._unread = b""
-            elif self._is_ahead():
+            if self._is_ahead() and not self._ended:
                 return  # goes on when some are answered
-            elif self._slices.is_over():
+            piece, self._unread = self._unread[:PARSED_AT_ONCE], self._unread[PARSED_AT_ONCE:]
+            self._feed(piece)
+            if self._unread and self._slices.is_over():  # asked after a piece: each turn does a part of the work
                 self._reading = True
                 self._slices.later(self._read_pieces)
                 return
-            else:
-                piece, self._unread = self._unread[:PARSED_AT_ONCE], self._unread[PARSED_AT_ONCE:]
-                self._feed(piece)
         if not (self._upgraded or self._is_ahead() or self.transport.is_closing()):
             self.transport.resume_reading()
 

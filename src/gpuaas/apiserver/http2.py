@@ -235,7 +235,8 @@ class Http2Connection(asyncio.Protocol):
     def _keep(self, exchange: Exchange, piece: bytes) -> None:
         body = exchange.body
         before = body.kept
-        body.add(piece, lambda: self._knows(exchange.request))
+        others = 0 if self._known else self._held - before
+        body.add(piece, lambda: self._knows(exchange.request), others=others)
         self._held += body.kept - before
         if body.size > 8 * MAX_BODY:
             raise StreamFault(exchange.number, frames.ENHANCE_YOUR_CALM)

@@ -66,7 +66,7 @@ def _unframed(headers: dict[bytes, bytes]) -> tuple[int, bytes] | None:
 class Body:
     """A request's body as it arrives. It is dropped where it is too large, or long and its client is unknown."""
 
-    __slots__ = ("_more", "_whole", "dropped", "kept", "size")
+    __slots__ = ("_asked", "_more", "_whole", "dropped", "kept", "size")
 
     def __init__(self) -> None:
         self._whole = b""  # as most come: in one piece
@@ -74,12 +74,17 @@ class Body:
         self.size = 0  # of what arrived
         self.kept = 0  # of that in memory
         self.dropped = False
+        self._asked = False
 
-    def add(self, piece: bytes, is_known: Callable[[], bool]) -> None:
-        before, self.size = self.size, self.size + len(piece)
+    def add(self, piece: bytes, is_known: Callable[[], bool], *, others: int = 0) -> None:
+        """`others`: bytes that are kept of other bodies of a client of which nothing is known yet."""
+        self.size += len(piece)
         if self.dropped:
             return
-        if self.size > MAX_BODY or (before <= UNKNOWN_BODY < self.size and not is_known()):
+        if not self._asked and self.size + others > UNKNOWN_BODY:
+            self._asked = True
+            self.dropped = not is_known()
+        if self.dropped or self.size > MAX_BODY:
             self._whole, self._more, self.kept, self.dropped = b"", None, 0, True
             return
         self.kept = self.size

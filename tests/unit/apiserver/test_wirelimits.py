@@ -46,6 +46,12 @@ def test_a_long_body_is_kept_of_those_who_are_known(size: int, is_known: bool, k
         assert len(asked) <= 1, "authentication is asked for once"
 
 
+def test_many_short_bodies_of_one_unknown_client_are_not_kept_either() -> None:
+    body = Body()
+    body.add(b"x" * 100, lambda: False, others=UNKNOWN_BODY)
+    assert (body.size, body.take()) == (100, b"")
+
+
 def test_frames_that_ask_for_nothing_come_out_of_an_allowance() -> None:
     allowance = FrameAllowance(0.0)
     assert all(allowance.spend(0.0, 0) for _ in range(2000))
