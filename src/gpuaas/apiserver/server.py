@@ -83,6 +83,14 @@ class Server:
         finally:
             self.turns.ended()
 
+    def knows(self, request: Request) -> bool:
+        """Whether a request whose body is still arriving shows credentials that are good here."""
+        try:
+            cluster, _ = self._cluster(request.path)
+        except PageNotFound:
+            return False
+        return self.access[cluster.name].authenticate(request.headers, request.peer_certificate) is not None
+
     def metrics_text(self, cluster: Cluster) -> bytes:
         """Of the server, and of what works behind this cluster."""
         stores = {name: (each.store.revision, each.store.count("")) for name, each in self.clusters.items()}
@@ -119,6 +127,7 @@ class Server:
         user = access.authenticate(request.headers, request.peer_certificate)
         if user is None:
             raise Unauthorized
+        request.known = True
         user = access.impersonated(user, request.headers, info)
         access.authorize(user, info)
         if not info.resource:

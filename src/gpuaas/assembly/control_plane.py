@@ -150,11 +150,11 @@ class ControlPlane:
             ) from None
         wanted = self.settings.port or self.home.last_port()
         try:
-            return await listen(self.server.handle, host, wanted, tls)
+            return await listen(self.server.handle, host, wanted, tls, self.server.knows)
         except OSError as error:
             if not self.settings.port and wanted:
                 with contextlib.suppress(OSError):
-                    return await listen(self.server.handle, host, 0, tls)
+                    return await listen(self.server.handle, host, 0, tls, self.server.knows)
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from gpuaas.base.errors import ApiError, BadRequest, TooLarge
+from gpuaas.base.numbers import is_digits
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED: Final = 3 * 1024 * 1024  # bytes: copies of copies double with every line of a patch
@@ -219,7 +220,7 @@ def _child(node: Any, step: str) -> Any:
 
 def _index(text: str, length: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) < _LONGEST_INDEX):
+    if not (is_digits(digits) and len(digits) < _LONGEST_INDEX):
         raise _Nowhere(f"value was not a proper array index: '{text}'")
     index = int(text)
     if not -length <= index < length:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuaas.base.numbers import integer
+
 View = Mapping[str, Any]
 
 NAME_FIELD = "metadata.name"
@@ -90,7 +92,4 @@ def _holds(requirement: View, values: Mapping[str, str]) -> bool:
 
 
 def _integer(text: str | None) -> int | None:
-    try:
-        return int(text) if text is not None else None
-    except ValueError:
-        return None
+    return integer(text) if text is not None else None

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, owners_of, revision_of, uid_of
@@ -197,8 +198,7 @@ class Informer:
         if not resource_version:
             return
         self._resume = resource_version
-        if resource_version.isdigit():
-            self._revision = max(self._revision, int(resource_version))
+        self._revision = max(self._revision, natural(resource_version) or 0)
         while self._waiting and self._waiting[0][0] <= self._revision:
             _wake(heapq.heappop(self._waiting)[2])
 

@@ -14,6 +14,7 @@ from typing import Any
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.base.names import is_dns1123_subdomain
+from gpuaas.base.numbers import integer
 from gpuaas.base.selectors import IN, LabelSelector, Requirement, from_label_selector
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import PODS
@@ -174,8 +175,7 @@ def _phase_order(pod: Pod) -> int:
 
 
 def _deletion_cost(pod: Pod) -> int:
-    text = annotations_of(pod).get(DELETION_COST, "0")
-    return int(text) if text.lstrip("-").isdigit() else 0
+    return integer(annotations_of(pod).get(DELETION_COST, "0")) or 0
 
 
 def _restarts(pod: Pod) -> int:

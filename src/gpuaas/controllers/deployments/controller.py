@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from gpuaas.controllers.deployments import plan, sizes
@@ -114,8 +115,9 @@ class _Step:
         await self._mark_paused()
         if deployment["spec"].get("paused"):
             return await self._scale(clean_up=True)
-        if annotations_of(deployment).get(plan.ROLLBACK_TO, "").isdigit():
-            return await self._roll_back(int(annotations_of(deployment)[plan.ROLLBACK_TO]))
+        revision = natural(annotations_of(deployment).get(plan.ROLLBACK_TO, ""))
+        if revision is not None:
+            return await self._roll_back(revision)
         new, old = await self._ensure_new(create=False)
         if sizes.is_scaling(deployment, [*old, *([new] if new else [])]):
             return await self._scale(clean_up=False)

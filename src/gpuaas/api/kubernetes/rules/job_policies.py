@@ -5,6 +5,7 @@ from typing import Final
 from gpuaas.api.kubernetes.rules.checks import each, known, nonnegative, qualified_name
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import FieldError, child, duplicate, invalid, required, too_long, too_many
+from gpuaas.base.numbers import natural
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _INDEXES_LIMIT: Final = 64 * 1024
@@ -135,11 +136,12 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
         )
     numbers: list[int] = []
     for limit in limits:
-        if not limit.isdecimal():
+        number = natural(limit)
+        if number is None:
             raise ValueError(f'cannot convert string to integer for index: "{limit}"')
-        if int(limit) >= completions:
+        if number >= completions:
             raise ValueError(f'too large index: "{limit}"')
-        numbers.append(int(limit))
+        numbers.append(number)
     if len(numbers) == 2 and numbers[0] >= numbers[1]:
         raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
     return numbers[0], numbers[-1]
