@@ -20,7 +20,7 @@ from gpuaas.machinery.jsonpatch import json_kind
 from gpuaas.machinery.protobuf import ProtobufError, ProtobufReader, unwrap
 from gpuaas.machinery.schema.model import SchemaSet
 from gpuaas.machinery.schema.strict import duplicate_fields
-from gpuaas.machinery.yamltext import YamlError, duplicate_keys, load_yaml
+from gpuaas.machinery.yamltext import YamlError, read_yaml
 
 PATCH_TYPES: Final = {
     "application/json-patch+json": "json",
@@ -121,7 +121,7 @@ def repeated_fields(body: bytes, obj: Any) -> list[str]:
 
 def repeated_keys(body: bytes) -> list[str]:
     """The same for YAML, in the words of its strict reader."""
-    return duplicate_keys(body)
+    return read_yaml(body).repeats
 
 
 def media_type(header: str) -> str:
@@ -186,7 +186,7 @@ def _decoded(body: bytes, media: str, kind: tuple[str, str] = ("", "")) -> Any:
 
 def _parse_yaml(body: bytes) -> Any:
     try:
-        return _not_too_deep(load_yaml(body))
+        return read_yaml(body).value
     except YamlError as error:
         raise Unreadable(str(error)) from None
 
@@ -207,7 +207,7 @@ def _configured(body: bytes) -> Any:
     try:
         return _not_too_deep(_decoder.decode(whole_characters(body)), body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _not_too_deep(load_yaml(body))
+        return read_yaml(body).value
 
 
 def _parse_protobuf(body: bytes, expected: tuple[str, str]) -> Any:
