@@ -7,11 +7,12 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, nonresource, read, subresources, watch, websocket, write
 from gpuaas.apiserver.access import Access
-from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
+from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, prepare, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import (
     NO_FORMS,
@@ -31,6 +32,7 @@ from gpuaas.apiserver.health import Health
 from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
+from gpuaas.apiserver.prepared import OFF_LOOP, Workers
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
@@ -65,6 +67,7 @@ class Server:
         self.ready = True
         self.health = Health()
         self.turns = Turns()  # for those who work behind the server
+        self._workers = Workers()
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         try:
@@ -126,10 +129,24 @@ class Server:
             return nonresource.answer(self, cluster, info, request)
         op = self._operation(cluster, info, user, request)
         self.requests.seen(op.verb, op.resource.plural)
+        if len(request.body) > OFF_LOOP:
+            return self._when_read(op, info, request)
+        return self._served(op, info, request)
+
+    async def _when_read(self, op: Operation, info: RequestInfo, request: Request) -> Answer:
+        """A long body is read in a thread; what is served is looked up again after that."""
+        kind = ("", "") if op.subresource else (op.kind.api_version, op.kind.kind)
+        read = partial(prepare, request.body, request.header(b"content-type"), kind)
+        request.body = await self._workers.run(read)
+        answer = self._served(self._operation(op.cluster, info, op.user, request), info, request)
+        return answer if isinstance(answer, Response | Stream) else await answer
+
+    def _served(self, op: Operation, info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
+        cluster = op.cluster
         if cluster.arriving and op.resource.prefix in cluster.arriving:
             return self._when_arrived(cluster.arriving[op.resource.prefix], op, info, request)
         if op.resource.conversion is not None:
-            return anew(lambda: self._converting(self._operation(cluster, info, user, request), info, request))
+            return anew(lambda: self._converting(self._operation(cluster, info, op.user, request), info, request))
         return self._perform(op, info, request)
 
     async def _converting(self, op: Operation, info: RequestInfo, request: Request) -> Answer:

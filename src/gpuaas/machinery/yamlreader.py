@@ -35,6 +35,7 @@ class Limits(NamedTuple):
     expansion: int  # bytes that aliases add
     depth: int
     documents: int
+    key: int = 4096  # characters of a key
 
 
 # The largest definitions in use have fewer than 100,000 values.
@@ -229,6 +230,8 @@ class _Builder:
             if within.merges:
                 return
         key = within.key = _as_key(value)
+        if len(key) > self._limits.key:
+            raise YamlError(f"yaml: a key has {len(key)} characters, the limit is {self._limits.key}")
         if key in within.seen and len(self._repeats) < _MAX_REPEATS:
             self._repeats.append(f'line {event.start_mark.line + 1}: key "{key}" already set in map')
         within.seen.add(key)
