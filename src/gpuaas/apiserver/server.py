@@ -6,8 +6,9 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, nonresource, read, subresources, watch, websocket, write
@@ -52,6 +53,8 @@ from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.store import StoreError
 
 _log = logging.getLogger("gpuaas.apiserver")
+_WARNINGS = 4 * 1024  # characters of all warnings of an answer
+_WARNING = 256  # and of each, where they are more
 _NO_NAMES = (".", "..")  # parts of a path that mean no object
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a collection, not of an object
@@ -283,7 +286,14 @@ class Server:
 def _headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
     if not warnings:
         return (_NO_CACHE,)
-    return (_NO_CACHE, *((b"warning", _warning(text)) for text in dict.fromkeys(warnings)))
+    return (_NO_CACHE, *((b"warning", _warning(text)) for text in _short(dict.fromkeys(warnings))))
+
+
+def _short(warnings: Collection[str]) -> Iterable[str]:
+    """As Kubernetes does it: if all together are long, each is cut off, and the last ones are left out."""
+    if sum(map(len, warnings)) <= _WARNINGS:
+        return warnings
+    return [text[:_WARNING] for text in islice(warnings, _WARNINGS // _WARNING)]
 
 
 def _warning(text: str) -> bytes:

@@ -6,9 +6,11 @@ inside one field is a `FieldError` (module fielderrors); `Invalid` gathers them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, quote
+
+_MOST_CAUSES: Final = 1_000  # of one refusal
 
 
 class ApiError(Exception):
@@ -176,8 +178,11 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, group: str, kind: str, name: str, errors: Sequence[FieldError]) -> None:
-        texts = [str(error) for error in errors]
-        texts = list(dict.fromkeys(texts))
+        more = len(errors) - _MOST_CAUSES
+        errors = errors[:_MOST_CAUSES]
+        texts = list(dict.fromkeys(map(str, errors)))
+        if more > 0:
+            texts.append(f"and {more} more errors")
         body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         causes = [{"reason": error.reason, "message": error.body, "field": error.path} for error in errors]
         super().__init__(

@@ -12,10 +12,9 @@ import msgspec
 
 from gpuaas.base.fielderrors import FieldError, invalid, required, show, too_many
 from gpuaas.machinery.schema.model import MISSING
+from gpuaas.machinery.schema.paths import NO_PATH, Path, text_of
 from gpuaas.machinery.schema.valuechecks import (
-    NO_PATH,
     Check,
-    Path,
     classes_of,
     enum_check,
     field_of,
@@ -24,7 +23,6 @@ from gpuaas.machinery.schema.valuechecks import (
     message,
     number_check,
     string_check,
-    text_of,
     type_check,
     types_of,
     unplaced,

@@ -1,5 +1,6 @@
 """Classes that others refer to by name: of storage and of runtimes."""
 
+from collections import Counter
 from typing import Any, Final
 
 from gpuaas.api.kinds import Behaviour, Object
@@ -8,8 +9,10 @@ from gpuaas.api.kubernetes.rules.placement import validate_tolerations
 from gpuaas.api.kubernetes.rules.pod_warnings import label_warning
 from gpuaas.api.kubernetes.rules.resources import resource_requirements
 from gpuaas.api.metadata import View, qualified_messages, validate_labels
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, invalid, required, too_long
 
+_MOST_TOLD: Final = 100
 _MOST_PARAMETERS: Final = 512
 _LONGEST_PARAMETERS: Final = 256 * 1024
 _FROZEN: Final = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
@@ -30,14 +33,13 @@ class StorageClass(Behaviour):
             errors += known(obj["reclaimPolicy"], ("Delete", "Retain"), "reclaimPolicy")
         modes = ("Immediate", "WaitForFirstConsumer")
         errors += known(obj.get("volumeBindingMode", ""), modes, "volumeBindingMode")
-        seen: list[dict[str, set[str]]] = [{}]  # a term that says nothing counts as said already
+        seen = Counter((frozenset[Any](),))  # a term that says nothing counts as said already
         for term, at in each(obj, "allowedTopologies", ""):
             errors += _topology(term, at)
-            said = {
-                part.get("key", ""): set(part.get("values") or ()) for part in term.get("matchLabelExpressions") or ()
-            }
-            errors += [duplicate(child(at, "matchLabelExpressions"), "")] * seen.count(said)
-            seen.append(said)
+            parts = term.get("matchLabelExpressions") or ()
+            said = frozenset({part.get("key", ""): frozenset(part.get("values") or ()) for part in parts}.items())
+            errors += [duplicate(child(at, "matchLabelExpressions"), "")] * min(seen[said], _MOST_TOLD)
+            seen[said] += 1
         return errors
 
     def warnings(self, obj: View, old: View | None) -> list[str]:
@@ -72,11 +74,7 @@ def _topology(term: View, path: str) -> list[FieldError]:
         key, values = requirement.get("key", ""), requirement.get("values") or ()
         if not values:
             errors.append(required(child(at, "values")))
-        errors += [
-            duplicate(child(at, "values", index), value)
-            for index, value in enumerate(values)
-            if value in values[:index]
-        ]
+        errors += [duplicate(child(at, "values", index), value) for index, value in duplicates(values)]
         errors += [invalid(child(at, "key"), key, text) for text in qualified_messages(key)]
         if key in keys:
             errors.append(duplicate(child(at, "key"), key))

@@ -119,7 +119,7 @@ def _scopes(spec: View) -> list[FieldError]:
         if scope not in SCOPES:
             errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
         unfit = [name for name in spec.get("hard") or () if not _scope_fits(scope, name)]
-        errors += [invalid("spec.scopes", scopes, "unsupported scope applied to resource")] * len(unfit)
+        errors += [invalid("spec.scopes", scopes, "unsupported scope applied to resource")] * min(len(unfit), 10)
     return errors + [invalid("spec.scopes", scopes, "conflicting scopes") for _ in range(_conflicts(scopes))]
 
 
@@ -153,7 +153,7 @@ def _scope_selector(spec: View) -> list[FieldError]:
         if scope not in SCOPES:
             errors.append(invalid(f"{at}.scopeName", scope, "unsupported scope"))
         unfit = [name for name in spec.get("hard") or () if not _scope_fits(scope, name)]
-        errors += [invalid(at, dict(selector), "unsupported scope applied to resource")] * len(unfit)
+        errors += [invalid(at, dict(selector), "unsupported scope applied to resource")] * min(len(unfit), 10)
         if scope in SCOPES and scope not in ("PriorityClass", "VolumeAttributesClass") and operator != "Exists":
             errors.append(invalid(f"{at}.operator", operator, _EXISTS_ONLY))
         match operator:

@@ -19,6 +19,7 @@ from gpuaas.api.kubernetes.rules.checks import (
 )
 from gpuaas.api.kubernetes.rules.networks import address_of, endpoint_address, ip_address, ip_range
 from gpuaas.api.metadata import View, validate_labels
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, required
 from gpuaas.base.names import is_dns1123_label
 
@@ -325,9 +326,10 @@ def _addresses(spec: View) -> list[FieldError]:
     elif addresses and addresses[0] != address:
         errors.append(invalid("spec.clusterIPs", addresses, "first value must match `clusterIP`"))
     families: Sequence[str] = spec.get("ipFamilies") or ()
+    again = {index for index, _ in duplicates(families)}
     for index, family in enumerate(families):
         errors += known(family, ("IPv4", "IPv6"), f"spec.ipFamilies[{index}]")
-        if family in families[:index]:
+        if index in again:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
     if spec.get("ipFamilyPolicy"):
         choices = ("PreferDualStack", "RequireDualStack", "SingleStack")

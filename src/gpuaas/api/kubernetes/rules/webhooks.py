@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import each, known, one_of, qualified_name
 from gpuaas.api.metadata import View, validate_label_selector
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, required, too_many
 from gpuaas.base.names import is_dns1035_label, is_dns1123_subdomain, is_path_segment
 
@@ -117,9 +118,10 @@ def _reviews(versions: Sequence[str], path: str) -> list[FieldError]:
     if not versions:
         return [required(path, f"must specify one of {', '.join(_REVIEWS)}")]
     errors: list[FieldError] = []
+    again = {index for index, _ in duplicates(versions)}
     for index, version in enumerate(versions):
         at = f"{path}[{index}]"
-        if version in versions[:index]:
+        if index in again:
             errors.append(invalid(at, version, "duplicate version"))
             continue
         errors += [invalid(at, version, text) for text in is_dns1035_label(version)]
@@ -354,10 +356,11 @@ def _matched(resources: View, path: str) -> list[FieldError]:
     for key in ("resourceRules", "excludeResourceRules"):
         for rule, at in each(resources, key, path):
             names = rule.get("resourceNames") or ()
+            again = {index for index, _ in duplicates(names)}
             for index, name in enumerate(names):
                 where = child(at, "resourceNames", index)
                 errors += [invalid(where, name, text) for text in is_path_segment(name)]
-                if name in names[:index]:
+                if index in again:
                     errors.append(duplicate(where, name))
             errors += _rule(rule, at)
     return errors
@@ -402,9 +405,10 @@ def _actions(actions: list[Any], path: str) -> list[FieldError]:
     if not actions:
         return [required(path, "at least one validation action is required")]
     errors: list[FieldError] = []
+    again = {index for index, _ in duplicates(actions)}
     for index, action in enumerate(actions):
         errors += known(action, ("Audit", "Deny", "Warn"), f"{path}[{index}]")
-        if action in actions[:index]:
+        if index in again:
             errors.append(duplicate(f"{path}[{index}]", action))
     if "Deny" in actions and "Warn" in actions:
         text = (
