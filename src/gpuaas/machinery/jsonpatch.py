@@ -129,7 +129,10 @@ class _Document:
 
     def _twin(self, copied: Any) -> Any:
         """A tree of its own, so that what is patched later is in one place only."""
-        text = msgspec.json.encode(copied)
+        try:
+            text = msgspec.json.encode(copied)
+        except RecursionError:
+            raise PatchRefused(f"the copies are nested deeper than {_MAX_DEPTH}") from None
         self._copied += len(text)
         if self._copied > MAX_COPIED:
             raise PatchRefused(

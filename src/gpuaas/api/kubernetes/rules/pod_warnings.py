@@ -44,6 +44,7 @@ _CRITICAL: Final = "scheduler.alpha.kubernetes.io/critical-pod"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _looked_at: Final = Repeats[list[str]]()
+_MOST_PORTS: Final = 100  # of one number, and warnings about them: each is compared with each
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -248,14 +249,16 @@ def _ports(containers: Sequence[tuple[View, str]]) -> list[str]:
     taken: dict[tuple[Any, Any], list[tuple[View, str]]] = {}
     for port, at in ports:
         key = (port.get("containerPort"), port.get("protocol"))
-        for other, where in taken.get(key, ()):
+        others = taken.setdefault(key, [])
+        for other, where in others if len(found) < _MOST_PORTS else ():
             if _host(port) == _host(other):
                 found.append(f"{at}: duplicate port definition with {where}")
             elif not port.get("hostPort") or not other.get("hostPort"):
                 found.append(f"{at}: overlapping port definition with {where}")
             elif port["hostPort"] == other["hostPort"] and bool(port.get("hostIP")) != bool(other.get("hostIP")):
                 found.append(f"{at}: dangerously ambiguous port definition with {where}")
-        taken.setdefault(key, []).append((port, at))
+        if len(others) < _MOST_PORTS:
+            others.append((port, at))
     names: dict[str, str] = {}
     for port, at in ports:
         name = port.get("name")
