@@ -20,7 +20,8 @@ PODS = "/api/v1/namespaces/default/pods"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 YAML = "application/yaml"
 APPLY = "application/apply-patch+yaml"
-LIMIT = 3.0  # seconds for one request; without limits each took from 2.5 s to over a minute
+LIMIT = 10.0  # seconds for one request, on a machine that is busy; without limits they took up to minutes
+WAIT = 2.0  # and for anybody else meanwhile
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def attack(
         spent = time.monotonic() - began
     print(f"{len(sent):,} bytes: {answer.status} in {spent * 1000:.0f} ms, longest wait {other.worst * 1000:.0f} ms")
     assert spent < LIMIT
-    assert other.worst < LIMIT / 2
+    assert other.worst < WAIT
     assert not other.failures
     return answer
 
