@@ -18,7 +18,7 @@ IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
 _MOST_OWNERS: Final = 10_000  # each is looked up when one of them goes
-_CONTROLLERS_TOLD: Final = 10
+_OWNERS_TOLD: Final = 1_000  # in all messages about several controllers
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _REMEMBERED: Final = 320  # longer ones are wrong anyway, and would only fill memory
 _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
@@ -173,7 +173,7 @@ def _owners(owners: Sequence[View], path: str) -> list[FieldError]:
             continue
         name = f"{owner.get('kind', '')}/{owner.get('name', '')}"
         several += bool(controller)
-        if controller and several <= _CONTROLLERS_TOLD:  # each time with the whole list
+        if controller and (several == 1 or several * len(owners) <= _OWNERS_TOLD):  # each time with the whole list
             errors.append(
                 invalid(
                     path,
