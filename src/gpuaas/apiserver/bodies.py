@@ -48,6 +48,8 @@ _SUMMARY: Final = 30  # bytes of a body that are repeated in the answer
 _decoder = msgspec.json.Decoder()
 # Built-in types are the same for every cluster, so one reader serves all.
 _protobuf = ProtobufReader(SchemaSet(schema_source).named, wire_numbers)
+# The worker thread has one of its own: a reader learns a type when it first meets it, which two threads cannot do at once.
+_protobuf_of_worker = ProtobufReader(SchemaSet(schema_source).named, wire_numbers)
 
 
 class Unreadable(ValueError):
@@ -75,7 +77,7 @@ def prepare(body: bytes, media: str, kind: tuple[str, str]) -> Prepared:
             document = read_yaml(body)
             made.keep(document.value, encode(document.value), document.repeats)
         elif form == "application/vnd.kubernetes.protobuf":
-            tree = _parse_protobuf(body, kind)
+            tree = _parse_protobuf(body, kind, _protobuf_of_worker)
             made.keep(tree, encode(tree), [])
         elif PATCH_TYPES.get(form) == "apply":
             tree = _configured(body)
@@ -260,7 +262,7 @@ def _configured(body: bytes) -> Any:
         return read_yaml(body).value
 
 
-def _parse_protobuf(body: bytes, expected: tuple[str, str]) -> Any:
+def _parse_protobuf(body: bytes, expected: tuple[str, str], reader: ProtobufReader = _protobuf) -> Any:
     if isinstance(body, Prepared):
         return body.tree()
     try:
@@ -274,7 +276,7 @@ def _parse_protobuf(body: bytes, expected: tuple[str, str]) -> Any:
             f"{kind or 'this kind'} in {api_version or 'no version'} is not read as protobuf here: send JSON"
         )
     try:
-        obj = {"kind": kind, "apiVersion": api_version, **_protobuf.read(name, raw)}
+        obj = {"kind": kind, "apiVersion": api_version, **reader.read(name, raw)}
         return _within_limits(obj, body) if len(body) > OFF_LOOP else obj
     except ProtobufError as error:
         version = api_version.rpartition("/")[2]
