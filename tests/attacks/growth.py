@@ -21,7 +21,7 @@ from gpuaas.base.errors import ApiError
 
 FACTORS = (1, 2, 4)
 ALLOWED = 8.0  # times the cost at 4 times the size: 4 is linear, 16 quadratic
-NEGLIGIBLE = 0.002  # CPU seconds at 4 times the size: too short to compare, and too short to matter
+NEGLIGIBLE = 0.1  # CPU seconds at 4 times the size: noise and caches count too much to compare, and nobody waits long
 
 
 @dataclass(frozen=True)
