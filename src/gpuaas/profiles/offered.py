@@ -189,10 +189,7 @@ def ordered(profiles: Iterable[Object], order: Sequence[str] = ()) -> list[Objec
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key: `gpu-2` before `gpu-10`, punctuation before digits before letters."""
     parts = re.findall(r"[0-9]+|[^0-9]", text.lower())
-    return tuple(
-        (1, int(part), "") if part[0] in _DIGITS else (2 if part.isalpha() else 0, 0, part)
-        for part in parts
-    )
+    return tuple((1, int(part), "") if part[0] in _DIGITS else (2 if part.isalpha() else 0, 0, part) for part in parts)
 
 
 def banner(profiles: Sequence[Object]) -> dict[str, str] | None:

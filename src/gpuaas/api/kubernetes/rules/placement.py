@@ -67,16 +67,17 @@ def taint_effect(effect: str, path: str) -> list[FieldError]:
 def validate_spread(spec: View, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     constraints = spec.get("topologySpreadConstraints") or ()
+    last = {
+        (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")): index
+        for index, other in enumerate(constraints)
+    }
     for index, (constraint, at) in enumerate(each(spec, "topologySpreadConstraints", path)):
         key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         errors += positive(constraint.get("maxSkew", 0), child(at, "maxSkew"))
         if not key:
             errors.append(required(child(at, "topologyKey"), "can not be empty"))
         errors += known(action, ("DoNotSchedule", "ScheduleAnyway"), child(at, "whenUnsatisfiable"))
-        later = {
-            (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in constraints[index + 1 :]
-        }
-        if (key, action) in later:
+        if last[key, action] > index:
             errors.append(duplicate(child(at, "{topologyKey, whenUnsatisfiable}"), f"{{{key}, {action}}}"))
         errors += _spread_details(constraint, action, at)
     return errors

@@ -392,7 +392,8 @@ def _stateful_template(spec: View) -> list[FieldError]:
     }
     names = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
     claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in names]
+    taken = frozenset(names)
+    others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in taken]
     if claimed:
         pod_spec["volumes"] = claimed + others
     template["spec"] = pod_spec
