@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from gpuaas.assembly.home import Home
-from gpuaas.store import StoreError
+from gpuaas.assembly.identity import KEY, uid_in
+from gpuaas.store import Entry, StoreError
 from gpuaas.store.snapshots import backup, check, restore
 
 _MARK = "gpuaas-backup"
@@ -71,6 +72,7 @@ def read_backup(home: Home, file: Path) -> list[str]:
         number, stores = _opened(file, Path(folder))
         for store in stores:
             restore(store, home.store(store.stem))
+            home.remember_identities({store.stem: _identity(store)})
         keys = Path(folder) / home.certificates.name
         if keys.is_dir():
             for key in keys.iterdir():
@@ -82,6 +84,11 @@ def read_backup(home: Home, file: Path) -> list[str]:
             for kept in (home.fleet, home.kueue):
                 _put_back(Path(folder) / kept.name, kept)
     return [store.stem for store in stores]
+
+
+def _identity(store: Path) -> str:
+    row = check(store).live.get(KEY)
+    return uid_in(Entry(KEY, row.revision, row.created, row.raw)) if row is not None else ""
 
 
 def _put_back(found: Path, kept: Path) -> None:

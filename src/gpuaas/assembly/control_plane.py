@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import gpuaas
@@ -24,6 +25,7 @@ from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home, Running, Unusable
+from gpuaas.assembly.identity import check_before_opening, check_opened, identity_of
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
@@ -31,6 +33,7 @@ from gpuaas.base.ids import SystemIds
 from gpuaas.client.kubeconfig import KubeconfigError, add_context, encode
 from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.observe.requests import RequestCounter
+from gpuaas.store import Store
 
 if TYPE_CHECKING:
     from gpuaas.runtime.controller import Controllers
@@ -49,6 +52,7 @@ class Settings:
     fleet: Fleet | None = None  # None: one node, this machine
     kueue: Configuration = field(default_factory=Configuration)
     kueue_text: str = ""  # the file it comes from
+    accepted: frozenset[str] = frozenset()  # what a start refuses otherwise (identity.ACCEPTABLE)
 
 
 class ControlPlane:
@@ -84,6 +88,8 @@ class ControlPlane:
         self.home.make()
         self.home.lock()
         self._stack.callback(self.home.unlock)
+        for name in self.settings.clusters:
+            check_before_opening(self.home, name, self.settings.accepted)
         self.trust = self._trust()
         ids = SystemIds()
         for name in self.settings.clusters:
@@ -96,9 +102,11 @@ class ControlPlane:
                 ids,
                 fsync=self.settings.fsync,
                 configured=configured,
+                check=partial(self._check_store, name),
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)
+        self.home.remember_identities({name: identity_of(one.cluster.store) for name, one in self.clusters.items()})
         if self.settings.fleet is None:
             await self._furnish_machine(self.clusters[self.settings.clusters[0]])
         self.server = Server(
@@ -124,6 +132,9 @@ class ControlPlane:
             collector.collect_when_quiet(self.clock, self.server.turns.is_quiet), name="collector"
         )
         self._stack.push_async_callback(_cancelled, collecting)
+
+    def _check_store(self, name: str, store: Store) -> None:
+        check_opened(self.home, name, store, self.settings.accepted)
 
     def _trust(self) -> Trust:
         try:

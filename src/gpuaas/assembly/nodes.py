@@ -12,6 +12,7 @@ from typing import Any
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.identity import identity_of
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.kueue import LOCAL_QUEUES
@@ -22,6 +23,7 @@ from gpuaas.runtime.controller import Controller, Deps
 
 _log = logging.getLogger("gpuaas")
 _QUEUE = "this-machine"
+_NAMED = 10
 
 
 def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None) -> list[Controller]:
@@ -46,6 +48,7 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
 
 
 def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controller]:
+    from gpuaas.executors.claim import claim
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
     from gpuaas.executors.machine import this_machine
@@ -53,9 +56,14 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controlle
     from gpuaas.executors.process_logs import ProcessLines
 
     node, folder = this_machine(), home / "pods" / parts.cluster.name
+    foreign = claim(folder, identity_of(parts.cluster.store))
+    if foreign:
+        named = ", ".join(str(folder / uid) for uid in sorted(foreign)[:_NAMED])
+        more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+        _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder)]
+    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder, foreign)]
 
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from gpuaas.assembly.home import Home, Running
+from gpuaas.assembly.home import ACCEPTABLE, Home, Running
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
 
@@ -61,6 +62,13 @@ _STOP_LIMIT = 30.0
 @click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
+@click.option(
+    "--accept",
+    "accepted",
+    type=click.Choice(ACCEPTABLE),
+    multiple=True,
+    help="Start although something of this home is lost, as a refused start has said; repeatable.",
+)
 def up(
     detach: bool,
     port: int,
@@ -70,6 +78,7 @@ def up(
     fleet: str | None,
     kueue: str | None,
     fsync: bool,
+    accepted: tuple[str, ...],
 ) -> None:
     """Start the control plane, in the foreground unless detached."""
     for name in clusters:
@@ -91,9 +100,9 @@ def up(
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
     started = Started(port, host, names, known, fsync)
     if detach:
-        _detach(home, started)
+        _detach(home, started, accepted)
     else:
-        _foreground(home, started)
+        _foreground(home, started, accepted)
 
 
 def _asked(context: click.Context) -> str:
@@ -197,7 +206,7 @@ class Started:
         return options if self.fsync else [*options, "--no-fsync"]
 
 
-def _foreground(home: Home, started: Started) -> None:
+def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
     import asyncio
     import gc
 
@@ -224,6 +233,7 @@ def _foreground(home: Home, started: Started) -> None:
         fleet,
         kueue.configuration if kueue is not None else Configuration(),
         home.kueue.read_text() if kueue is not None else "",
+        frozenset(accepted),
     )
 
     def ready(plane: ControlPlane) -> None:
@@ -253,12 +263,12 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _detach(home: Home, started: Started) -> None:
+def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
     home.make()
     with _own(home.log) as log:
         start = log.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "gpuaas", "up", *started.options()],
+            [sys.executable, "-m", "gpuaas", "up", *started.options(), *(f"--accept={one}" for one in accepted)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

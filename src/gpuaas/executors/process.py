@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 from base64 import b64decode
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,10 +61,12 @@ class ProcessKubelet(Controller):
     component = "kubelet"
     workers = 4
 
-    def __init__(self, deps: Deps, node: NodeSpec, folder: Path) -> None:
+    def __init__(self, deps: Deps, node: NodeSpec, folder: Path, foreign: Collection[str] = ()) -> None:
+        """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove."""
         super().__init__(deps)
         self._node = node
         self._folder = folder
+        self._foreign = foreign
         self._runs: dict[str, Run] = {}
         self._pods = self.follow(deps.informers.of(PODS), self._ours)
         self._pods.subscribe(self._forget)
@@ -86,7 +88,7 @@ class ProcessKubelet(Controller):
         await self._pods.synced()
         known = {uid_of(pod) for pod in self._pods.all()}
         for folder in self._folder.iterdir() if self._folder.is_dir() else ():
-            if folder.name not in known:
+            if folder.name not in known and folder.name not in self._foreign:
                 _sweep(folder)  # its pod was deleted while nobody looked
         await super().run()
 

@@ -1,0 +1,159 @@
+"""The state of a control plane, damaged in every way an operator or a disk can: said at start, never acted on silently."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conformance.service import Service, eventually
+
+LIMIT = 20.0
+PODS = "/api/v1/namespaces/default/pods"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home; processes its pods left behind are ended after the test."""
+    made = tmp_path / "home"
+    yield made
+    for file in made.glob("pods/*/*/*/pid"):
+        with suppress(OSError, ValueError):
+            os.killpg(int(file.read_text()), signal.SIGKILL)
+
+
+def command(home: Path, *arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GPUAAS_HOME": str(home)}
+    environment.pop("GPUAAS_DETACHED", None)
+    return subprocess.run(
+        [sys.executable, "-m", "gpuaas", *arguments],
+        env=environment,
+        input=answer,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def refused(home: Path, *options: str) -> str:
+    """What `gpuaas up` says when it does not start."""
+    outcome = command(home, "up", *options)
+    assert outcome.returncode == 1, outcome.stdout + outcome.stderr
+    assert "defect of gpuaas" not in outcome.stderr
+    return outcome.stderr
+
+
+def pod(name: str, script: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "none", "command": ["/bin/sh", "-c", script]}
+    spec = {"restartPolicy": "Never", "runtimeClassName": "gpuaas-process", "containers": [container]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def runs(service: Service, name: str, script: str = "echo begun; sleep 600") -> str:
+    """Makes a pod of this machine; its uid, once its process has written something."""
+    answer = service.ask("POST", PODS, pod(name, script))
+    assert answer.status == 201, answer.body
+    uid = str(answer.json()["metadata"]["uid"])
+    log = service.home / "pods" / "local" / uid / "c" / "log"
+    eventually(lambda: log.exists() and log.read_text(), lambda: f"{name} never began")
+    return uid
+
+
+def alive(home: Path, uid: str) -> bool:
+    try:
+        os.kill(int((home / "pods" / "local" / uid / "c" / "pid").read_text()), 0)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def database(home: Path) -> Path:
+    return home / "clusters" / "local.db"
+
+
+def remove_database(home: Path) -> None:
+    for file in (home / "clusters").iterdir():
+        if file.is_file():
+            file.unlink()
+
+
+def remove_files(home: Path) -> None:
+    """The database and its log alone, as a clean-up by hand does."""
+    for file in (home / "clusters").glob("local.db*"):
+        file.unlink()
+
+
+def empty_database(home: Path) -> None:
+    remove_database(home)
+    database(home).touch()
+
+
+def remove_folder(home: Path) -> None:
+    remove_database(home)
+    (home / "clusters").rmdir()
+
+
+def other_database(home: Path) -> None:
+    """The whole database of another home."""
+    with Service(home.parent / "other") as other:
+        assert other.ask("GET", "/version").status == 200
+    remove_database(home)
+    database(home).write_bytes(database(home.parent / "other").read_bytes())
+
+
+class TestALostDatabase:
+    """Row 13: a home that is not new is refused, and the processes of a store that is not this one are never ended."""
+
+    @pytest.mark.parametrize("lose", [remove_database, remove_files, empty_database, remove_folder, other_database])
+    def test_it_is_refused_and_nothing_is_ended(self, home: Path, lose: Callable[[Path], None]) -> None:
+        with Service(home) as service:
+            uid = runs(service, "one")
+            service.kill()
+        lose(home)
+        words = refused(home)
+        assert "cluster local" in words
+        assert "gpuaas restore" in words
+        assert "--accept new-cluster" in words
+        assert str(home / "clusters" / "local.db") in words
+        assert alive(home, uid)
+        with Service(home, "--accept", "new-cluster") as service:
+            time.sleep(1)  # the executor has looked at its folder by then
+            assert alive(home, uid)
+            assert (home / "pods" / "local" / uid / "c" / "log").read_text() == "begun\n"
+            assert f"pods/local/{uid}" in service.log.read_text()
+            runs(service, "two")
+        with Service(home) as service:  # it is the cluster of this home from now on
+            assert alive(home, uid)
+            assert service.ask("GET", f"{PODS}/two").status == 200
+
+    def test_a_restored_database_is_the_same_cluster(self, home: Path, tmp_path: Path) -> None:
+        with Service(home) as service:
+            uid = runs(service, "one")
+            assert command(home, "backup", str(tmp_path / "saved")).returncode == 0
+            service.kill()
+        remove_database(home)
+        assert command(home, "restore", "-y", str(tmp_path / "saved")).returncode == 0
+        with Service(home) as service:
+            assert service.ask("GET", f"{PODS}/one").status == 200
+            assert alive(home, uid)
+
+    def test_a_cluster_that_lost_its_file_is_not_left_out(self, home: Path) -> None:
+        with Service(home, "--cluster", "a", "--cluster", "b"):
+            pass
+        (home / "clusters" / "b.db").unlink()
+        assert "cluster b" in refused(home)
+
+    def test_a_first_start_that_was_killed_can_be_repeated(self, home: Path) -> None:
+        (home / "clusters").mkdir(parents=True)
+        database(home).touch()
+        with Service(home) as service:
+            assert service.ask("GET", PODS).status == 200
