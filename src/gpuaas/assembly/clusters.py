@@ -50,9 +50,10 @@ async def open_cluster(
     fsync: bool = True,
     configured: Configured | None = None,
     check: Callable[[Store], None] | None = None,
+    accept_loss: bool = False,
 ) -> ClusterParts:
     """`check` looks at the store before anything is written to it, and raises where it must not be used."""
-    store = await Store.open(path, clock=clock, fsync=fsync)
+    store = await Store.open(path, clock=clock, fsync=fsync, accept_loss=accept_loss)
     try:
         if check is not None:
             check(store)

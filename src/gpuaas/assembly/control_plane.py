@@ -24,7 +24,7 @@ from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
-from gpuaas.assembly.home import Home, Running, Unusable
+from gpuaas.assembly.home import LOST_WRITES, NEW_CLUSTER, Home, Running, Unusable
 from gpuaas.assembly.identity import check_before_opening, check_opened, identity_of
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
@@ -103,6 +103,7 @@ class ControlPlane:
                 fsync=self.settings.fsync,
                 configured=configured,
                 check=partial(self._check_store, name),
+                accept_loss=not self.settings.accepted.isdisjoint((LOST_WRITES, NEW_CLUSTER)),
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)

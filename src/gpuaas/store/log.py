@@ -4,6 +4,7 @@ Invariant: a batch is in the file wholly or not at all, and `ceiling` in the fil
 handed out. The rows' format is `format`'s business, what the rows mean to readers is `store`'s.
 """
 
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -11,11 +12,16 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuaas.store.acknowledged import Acknowledged, missing
 from gpuaas.store.entries import StoreError
 from gpuaas.store.format import DELETE, PUT, checksum, connect, connect_readonly, explained, lock, transaction
 
 # How many revisions one transaction of a compaction covers.
 _COMPACT_STEP = 2000
+# More revisions than may have been handed out without having been acknowledged (`writer`).
+_UNSEEN = 100_000
+
+_log = logging.getLogger("gpuaas")
 
 
 class Row(NamedTuple):
@@ -37,8 +43,11 @@ class Loaded(NamedTuple):
 class Log:
     """The file, claimed for this process. One thread writes; `read_*` are for the thread of the event loop."""
 
-    def __init__(self, path: Path, *, fsync: bool) -> None:
+    def __init__(self, path: Path, *, fsync: bool, accept_loss: bool = False) -> None:
+        """`accept_loss`: go on where acknowledged writes are missing, instead of a StoreError."""
         self.path = path
+        self._accept_loss = accept_loss
+        self._fsync = fsync
         self.compacted = 0  # as the file has it; the store may already have promised more
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,17 +55,38 @@ class Log:
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror or error}") from error
         self._reader: sqlite3.Connection | None = None
+        self._acknowledged = Acknowledged(path)
+        self._had_wal = path.with_name(path.name + "-wal").exists()
         try:
-            self._db = connect(path, fsync=fsync)
+            self._db = connect(path, fsync=fsync, accept_loss=accept_loss)
         except BaseException:
+            self._acknowledged.close()
             os.close(self._lock)
             raise
 
     def load(self) -> Loaded:
         with explained(self.path):
             loaded = load(self._db, self.path)
+            if loaded.revision < self._acknowledged.revision:
+                loaded = self._go_on_without(loaded)
+        self._acknowledged.note(loaded.revision)
         self.compacted = loaded.compacted
         return loaded
+
+    def _go_on_without(self, loaded: Loaded) -> Loaded:
+        """Writes are missing. Where that is accepted, the store continues above all revisions that clients may have
+        seen, with the history before compacted, so that they list again."""
+        acknowledged = self._acknowledged.revision
+        words = missing(self.path, acknowledged, loaded.revision, self._had_wal)
+        if self._fsync and not self._accept_loss:
+            raise StoreError(words)
+        _log.warning("%s", words)
+        continue_above(self._db, max(acknowledged + _UNSEEN, loaded.ceiling) + 1)
+        return load(self._db, self.path)
+
+    def acknowledge(self, revision: int) -> None:
+        """To be called between a commit and its acknowledgement."""
+        self._acknowledged.note(revision)
 
     def append(self, rows: Sequence[Row], ceiling: int | None) -> None:
         """Write one batch, durably. `ceiling` raises the mark of revisions handed out with it."""
@@ -123,6 +153,7 @@ class Log:
                 self._reader.close()
             self._db.close()
         finally:
+            self._acknowledged.close()
             os.close(self._lock)
 
     def _set(self, name: str, value: int) -> None:
@@ -145,6 +176,14 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
         if row.event == PUT:
             live[row.key] = row
     return Loaded(live, max(last, compacted), max(ceiling, last, compacted), compacted)
+
+
+def continue_above(db: sqlite3.Connection, revision: int) -> None:
+    """Let the store go on from a revision that was never handed out, with no history before it."""
+    with transaction(db):
+        db.execute("UPDATE meta SET value = ? WHERE name IN ('ceiling', 'compacted')", (revision,))
+        db.execute("DELETE FROM log WHERE revision IN (SELECT previous FROM log)")
+        db.execute(f"DELETE FROM log WHERE event = {DELETE}")
 
 
 def _row(columns: Sequence[object], path: Path) -> Row:

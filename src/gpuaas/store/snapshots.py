@@ -5,8 +5,8 @@ import sqlite3
 from pathlib import Path
 
 from gpuaas.store.entries import StoreError
-from gpuaas.store.format import connect, connect_readonly, explained, lock, transaction
-from gpuaas.store.log import Loaded, load
+from gpuaas.store.format import connect, connect_readonly, explained, lock
+from gpuaas.store.log import Loaded, continue_above, load
 
 # Added to the backup's revisions when the store it replaces cannot be read: more than it can have gone on since.
 _UNKNOWN_PROGRESS = 1_000_000
@@ -44,13 +44,11 @@ def restore(source: Path, target: Path) -> int:
         backup(source, partial)
         db = connect(partial)
         try:
-            with explained(partial), transaction(db):
-                db.execute(f"UPDATE meta SET value = {floor}")
-                db.execute("DELETE FROM log WHERE revision IN (SELECT previous FROM log)")
-                db.execute("DELETE FROM log WHERE event = 1")
+            with explained(partial):
+                continue_above(db, floor)
         finally:
             db.close()
-        for suffix in ("-wal", "-shm"):
+        for suffix in ("-wal", "-shm", "-acked"):
             target.with_name(target.name + suffix).unlink(missing_ok=True)
         with explained(target):
             _publish(partial, target)

@@ -54,12 +54,14 @@ class Store:
         decoded_bytes: int = 4 << 20,
         window_events: int = 10_000,
         window_bytes: int = 8 << 20,
+        accept_loss: bool = False,
     ) -> "Store":
-        """Open or make the store at `path`; raises StoreError in words.
+        """Open or make the store at `path`; raises StoreError in words, also where acknowledged writes are missing,
+        unless that is accepted.
 
         The loop waits: nothing is served before the store is there, and a thread would only share the interpreter.
         """
-        log = Log(path, fsync=fsync)
+        log = Log(path, fsync=fsync, accept_loss=accept_loss)
         try:
             return cls(log, clock, decoded_bytes, window_events, window_bytes)
         except BaseException:

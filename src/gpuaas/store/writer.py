@@ -161,6 +161,7 @@ class Writer:
         error = batch.written.exception()
         if error is None:
             self._ceiling = batch.ceiling or self._ceiling
+            self._log.acknowledge(batch.writes[-1].event.revision)
             self._commit(batch.writes)
         else:
             self._fail(batch.writes, error)
