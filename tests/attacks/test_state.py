@@ -157,3 +157,79 @@ class TestALostDatabase:
         database(home).touch()
         with Service(home) as service:
             assert service.ask("GET", PODS).status == 200
+
+
+def cut_wal(home: Path) -> None:
+    wal = home / "clusters" / "local.db-wal"
+    os.truncate(wal, wal.stat().st_size // 2)
+
+
+def remove_wal(home: Path) -> None:
+    (home / "clusters" / "local.db-wal").unlink()
+
+
+class TestLostWrites:
+    """Row 17: acknowledged writes that are missing after an unclean stop."""
+
+    @pytest.mark.parametrize("damage", [cut_wal, remove_wal])
+    def test_they_are_said_at_start_and_have_to_be_accepted(self, home: Path, damage: Callable[[Path], None]) -> None:
+        with Service(home) as service:
+            for number in range(200):
+                body = {"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 500}}
+                assert service.ask("POST", MAPS, body).status == 201
+            uid = runs(service, "late")
+            service.kill()
+        damage(home)
+        words = refused(home)
+        assert "writes are missing" in words
+        assert "The last acknowledged one has revision" in words
+        assert "--accept lost-writes" in words
+        assert alive(home, uid)
+        with Service(home, "--accept", "lost-writes") as service:
+            there = len(service.ask("GET", MAPS).json()["items"])
+            assert "writes are missing" in service.log.read_text()
+        kept = home / "kept-logs"
+        assert there >= 200 or [log.read_text() for log in kept.glob(f"*{uid}/c.log")] == ["begun\n"]
+        with Service(home) as service:
+            assert len(service.ask("GET", MAPS).json()["items"]) == there
+
+    def test_a_kill_alone_is_not_refused(self, home: Path) -> None:
+        with Service(home) as service:
+            for _ in range(3):
+                assert service.ask("POST", MAPS, {"metadata": {"generateName": "m"}}).status == 201
+                service.kill()
+                service.start()
+
+
+class TestRestore:
+    """Row 17: what a restore does to running and ended jobs is said first, and no log is lost."""
+
+    def test_it_is_said_and_logs_are_kept(self, home: Path, tmp_path: Path) -> None:
+        go = tmp_path / "go"
+        with Service(home) as service:
+            old = runs(service, "old")
+            ends = runs(service, "ends", f"echo begun; while ! test -e {go}; do sleep 0.05; done")
+            gone = runs(service, "gone")
+            saved = command(home, "backup", str(tmp_path / "saved"))
+            assert saved.returncode == 0, saved.stderr
+            new = runs(service, "new")
+            go.touch()
+            eventually(lambda: service.ask("GET", f"{PODS}/ends").json()["status"]["phase"] == "Succeeded", "ends")
+            assert service.ask("DELETE", f"{PODS}/gone?gracePeriodSeconds=0").status == 200
+            eventually(lambda: not alive(home, gone), "gone runs on")
+            service.stop()
+        asked = command(home, "restore", str(tmp_path / "saved"), answer="n\n")
+        assert asked.returncode == 1
+        assert "1 pod that runs on this machine now will be ended" in asked.stderr
+        assert "default/new" in asked.stderr
+        assert "Ended since, and may run again: default/ends" in asked.stderr
+        assert "Deleted since, and back to run again: default/gone" in asked.stderr
+        assert str(home / "kept-logs") in asked.stderr
+        assert alive(home, new)
+        assert command(home, "restore", "-y", str(tmp_path / "saved")).returncode == 0
+        with Service(home) as service:
+            eventually(lambda: not alive(home, new), "new runs on")
+            eventually(lambda: service.ask("GET", f"{PODS}/ends").json()["status"]["phase"] == "Succeeded", "ends")
+            assert (home / "kept-logs" / f"default_new_{new}" / "c.log").read_text() == "begun\n"
+            assert (home / "pods" / "local" / ends / "c" / "log").read_text() == "begun\n", "it ran a second time"
+            assert alive(home, old)

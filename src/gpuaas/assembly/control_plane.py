@@ -136,6 +136,12 @@ class ControlPlane:
 
     def _check_store(self, name: str, store: Store) -> None:
         check_opened(self.home, name, store, self.settings.accepted)
+        if LOST_WRITES in self.settings.accepted:
+            from gpuaas.assembly.leftovers import keep_logs, unknown
+
+            known = {one.obj["metadata"]["uid"] for one in store.list("/pods/")}
+            for folder in keep_logs(self.home, unknown(self.home, name, known), {}):
+                _log.warning("the store does not know the pod any more: its logs are kept in %s", folder)
 
     def _trust(self) -> Trust:
         try:
@@ -174,7 +180,7 @@ class ControlPlane:
     async def _run_crew(self) -> None:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
         for name, parts in self.clusters.items():
-            here = self.home.path if name == self.settings.clusters[0] else None  # one machine is one cluster's node
+            here = self.home if name == self.settings.clusters[0] else None  # one machine is one cluster's node
             self._crews.append(
                 await crew.run_crew(
                     parts,

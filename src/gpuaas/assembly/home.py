@@ -87,6 +87,15 @@ class Home:
         """Whether a start ever got as far as an open port."""
         return (self.path / "port").exists()
 
+    def pods(self, cluster: str) -> Path:
+        """Of this machine, a folder each."""
+        return self.path / "pods" / cluster
+
+    @property
+    def kept_logs(self) -> Path:
+        """Of pods that no store knows any more."""
+        return self.path / "kept-logs"
+
     @property
     def fleet(self) -> Path:
         """The fleet of the last start."""

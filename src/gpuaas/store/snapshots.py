@@ -73,6 +73,16 @@ def check(path: Path) -> Loaded:
         db.close()
 
 
+def contents(path: Path) -> Loaded:
+    """All live objects of a store, in use or not; raises StoreError where it cannot be read."""
+    db = connect_readonly(path)
+    try:
+        with explained(path):
+            return load(db, path)
+    finally:
+        db.close()
+
+
 def _ceiling_of(target: Path, fallback: Loaded) -> int:
     if not target.exists():
         return 0
