@@ -7,7 +7,7 @@ handed out. The rows' format is `format`'s business, what the rows mean to reade
 import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,9 @@ from gpuaas.store.format import DELETE, PUT, checksum, connect, connect_readonly
 
 # How many revisions one transaction of a compaction covers.
 _COMPACT_STEP = 2000
+_SHRINK_PAGES = 128  # at a time; a write waits for no more
+_SPARE_PAGES, _SPARE_SHARE = 256, 10  # free pages that stay: so many, or this part of the file
+_HISTORY_BLOCK = 1 << 20
 # More revisions than may have been handed out without having been acknowledged (`writer`).
 _UNSEEN = 100_000
 
@@ -38,6 +41,7 @@ class Loaded(NamedTuple):
     revision: int
     ceiling: int
     compacted: int
+    history: Sequence[tuple[int, int]] = ()  # (revision, bytes that compaction up to there frees), in blocks
 
 
 class Log:
@@ -107,10 +111,15 @@ class Log:
         with explained(self.path):
             self._set("ceiling", ceiling)
 
-    def compaction_steps(self, end: int) -> Iterator[tuple[int, int]]:
-        """What is left to do up to `end`, in pieces of one transaction: writes never wait for the whole."""
-        for low in range(self.compacted, end, _COMPACT_STEP):
-            yield low, min(low + _COMPACT_STEP, end)
+    def compaction_steps(self, end: int, stops: Iterable[int] = ()) -> Iterator[tuple[int, int]]:
+        """What is left to do up to `end`, in pieces of one transaction, which end at the `stops` at the latest: writes
+        never wait for the whole."""
+        low = self.compacted
+        for stop in (*stops, end):
+            while low < stop:
+                high = min(low + _COMPACT_STEP, stop)
+                yield low, high
+                low = high
 
     def compact(self, low: int, high: int) -> None:
         """Drop what was replaced or deleted by revisions in (low, high]; all before has been compacted."""
@@ -125,10 +134,21 @@ class Log:
             self._set("compacted", high)
         self.compacted = high
 
-    def shrink(self) -> None:
-        """Give freed pages back to the file system and empty the write-ahead log."""
+    def shrink(self) -> bool:
+        """Give a few freed pages back to the file system, but for some to write to next; False if none are left."""
         with explained(self.path):
-            self._db.execute("PRAGMA incremental_vacuum").fetchall()
+            free: int = self._db.execute("PRAGMA freelist_count").fetchone()[0]
+            pages: int = self._db.execute("PRAGMA page_count").fetchone()[0]
+            surplus = free - max(_SPARE_PAGES, pages // _SPARE_SHARE)
+            if surplus <= 0:
+                return False
+            # Each step of the statement frees one page, and `execute` takes a single step: a script runs it to its end.
+            self._db.executescript(f"PRAGMA incremental_vacuum({min(surplus, _SHRINK_PAGES)})")
+            return surplus > _SHRINK_PAGES
+
+    def empty_wal(self) -> None:
+        """Copy the write-ahead log into the database and cut it."""
+        with explained(self.path):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def read_events(self, prefix: str, after: int, upto: int, limit: int) -> list[tuple[Row, Row | None]]:
@@ -165,7 +185,8 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
     meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
     ceiling, compacted = meta["ceiling"], meta["compacted"]
     live: dict[str, Row] = {}
-    last = 0
+    history: list[tuple[int, int]] = []
+    last = freed = 0
     cursor = db.execute("SELECT revision, key, created, previous, event, checksum, bytes FROM log ORDER BY revision")
     for columns in cursor:
         row = _row(columns, path)
@@ -173,9 +194,16 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
         last = row.revision
         if last > compacted and (before.revision if before else 0) != row.previous:
             raise StoreError(f"{path} is broken: revision {last} replaces {row.previous}, which is not there")
+        freed += len(before.raw) if before else 0
         if row.event == PUT:
             live[row.key] = row
-    return Loaded(live, max(last, compacted), max(ceiling, last, compacted), compacted)
+        else:
+            freed += len(row.raw)
+        if freed > _HISTORY_BLOCK:
+            history.append((last, freed))
+            freed = 0
+    history.append((last, freed))
+    return Loaded(live, max(last, compacted), max(ceiling, last, compacted), compacted, history)
 
 
 def continue_above(db: sqlite3.Connection, revision: int) -> None:
