@@ -233,3 +233,30 @@ class TestRestore:
             assert (home / "kept-logs" / f"default_new_{new}" / "c.log").read_text() == "begun\n"
             assert (home / "pods" / "local" / ends / "c" / "log").read_text() == "begun\n", "it ran a second time"
             assert alive(home, old)
+
+
+class TestGrowth:
+    """Row 15: what is kept is bounded by bytes."""
+
+    def test_history_of_large_objects(self, home: Path) -> None:
+        with Service(home) as service:
+            for number in range(420):
+                body = {"metadata": {"name": "large"}, "data": {"x": f"{number}" + "y" * 900_000}}
+                method, path = ("PUT", f"{MAPS}/large") if number else ("POST", MAPS)
+                assert service.ask(method, path, body).status in (200, 201)
+            size = sum(file.stat().st_size for file in (home / "clusters").iterdir())
+            assert size < 350 << 20, f"{size >> 20} MB are kept of 378 MB, for one object of 0.9 MB"
+            recent = service.ask("GET", f"{MAPS}/large").json()["metadata"]["resourceVersion"]
+            assert int(recent) > 400
+
+    def test_the_log_of_a_detached_server(self, home: Path) -> None:
+        started = command(home, "up", "-d")
+        assert started.returncode == 0, started.stderr
+        assert command(home, "down").returncode == 0
+        (home / "gpuaas.log").write_bytes(b"x" * (17 << 20))
+        try:
+            assert command(home, "up", "-d").returncode == 0
+            assert (home / "gpuaas.log").stat().st_size < 1 << 20
+            assert (home / "gpuaas.log.1").stat().st_size == 17 << 20
+        finally:
+            command(home, "down")

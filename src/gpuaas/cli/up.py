@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
+_SAID = 64 << 10  # bytes of the log that are looked at
 
 
 @click.command()
@@ -220,7 +221,7 @@ def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
     from gpuaas.observe.logs import configure
     from gpuaas.store import StoreError
 
-    configure()
+    configure(file=home.log if os.environ.get("GPUAAS_DETACHED") else None)
     _allow_connections()
     fleet = _kept_fleet(home)
     kueue = _kueue_config(home)
@@ -280,7 +281,7 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
     except KeyboardInterrupt:
         process.terminate()  # who changes their mind does not want it in the background
         raise
-    said = home.log.read_bytes()[start:].decode(errors="replace").strip()
+    said = _since(home.log, start)
     if running is None:
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
         raise click.ClickException(f"it did not start (log: {home.log}):\n{words}")
@@ -290,8 +291,20 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 
 
+def _since(log: Path, start: int) -> str:
+    """What was written from there on; of much of it the end."""
+    with log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(start if start <= end else 0, end - _SAID))
+        return file.read().decode(errors="replace").strip()
+
+
 def _own(log: Path) -> BinaryIO:
     """To go on writing at its end, and for nobody else to read."""
+    from gpuaas.observe.logs import LONGEST, make_room
+
+    if log.exists() and log.stat().st_size > LONGEST:
+        make_room(log)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.fchmod(descriptor, 0o600)
     file = os.fdopen(descriptor, "ab")
