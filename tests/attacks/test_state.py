@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,6 +15,9 @@ from typing import Any
 
 import pytest
 from tests.conformance.service import Service, eventually
+
+from gpuaas.apiserver.security.certs import Authority, serving_names
+from gpuaas.base.clock import SystemClock
 
 LIMIT = 20.0
 PODS = "/api/v1/namespaces/default/pods"
@@ -260,3 +264,84 @@ class TestGrowth:
             assert (home / "gpuaas.log.1").stat().st_size == 17 << 20
         finally:
             command(home, "down")
+
+
+def use_pki_of(home: Path, ahead: float) -> None:
+    """What a first start with a wrong clock leaves."""
+    for file in (home / "pki").iterdir():
+        file.unlink()
+    Authority(home / "pki", SystemClock().now() + ahead).serving(serving_names(socket.gethostname()))
+
+
+class TestCertificates:
+    """Row 16: what is not valid yet is replaced; and the CA that clients trust is never replaced silently."""
+
+    @pytest.mark.parametrize("days", [2, 800])
+    def test_a_clock_that_was_ahead(self, home: Path, days: float) -> None:
+        with Service(home):
+            pass
+        use_pki_of(home, days * 86_400)
+        with Service(home) as service:
+            assert service.ask("GET", "/version").status == 200
+            assert "is not valid yet" in service.log.read_text()
+
+    @pytest.mark.parametrize("lost", [("ca.crt",), ("ca.key",), ("ca.crt", "ca.key"), None])
+    def test_a_lost_authority_is_refused(self, home: Path, lost: tuple[str, ...] | None) -> None:
+        with Service(home):
+            pass
+        for file in (home / "pki").iterdir():
+            if lost is None or file.name in lost:
+                file.unlink()
+        words = refused(home)
+        assert str(home / "pki" / (lost[0] if lost else "ca.crt")) in words
+        assert "gpuaas restore" in words
+        assert "--accept new-ca" in words
+        if lost is None:
+            with Service(home, "--accept", "new-ca") as service:
+                assert service.ask("GET", "/version").status == 200
+
+
+_NO_HASH = b'[{"name": "a", "uid": "u", "token_sha256": "zz", "created": 1}]'
+
+
+class TestSmall:
+    @pytest.mark.parametrize("text", ["", "{}", "not json"])
+    def test_a_broken_state_file_does_not_hide_the_server(self, home: Path, text: str) -> None:
+        with Service(home) as service:
+            (home / "server.json").write_text(text)
+            said = command(home, "status")
+            assert f"pid {service.pid}" in said.stdout
+            assert "server.json cannot be read" in said.stdout
+            stopped = command(home, "down")
+            assert stopped.returncode == 0, stopped.stderr
+            assert "gpuaas has stopped" in stopped.stdout
+            assert service.process is not None
+            assert service.process.wait(10) == 0
+
+    def test_a_port_that_was_taken_is_used_again_once_it_is_free(self, home: Path) -> None:
+        with Service(home) as service:
+            first = service.url
+        port = int(first.rpartition(":")[2])
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+            other.listen()
+            with Service(home) as service:
+                assert service.url != first
+                assert f"port {port}" in service.log.read_text()
+        with Service(home) as service:
+            assert service.url == first
+
+    @pytest.mark.parametrize("text", [b"", b"{}", b"not json", b'[{"name": "a", "uid": "u"}]', b"\xff\xfe", _NO_HASH])
+    def test_damaged_users(self, home: Path, text: bytes) -> None:
+        with Service(home) as service:
+            users = home / "users.json"
+            users.write_bytes(text)
+            assert service.ask("GET", "/version").status == 200, "those who were let in still are"
+            for arguments in (("user", "add", "bob"), ("user", "list"), ("user", "rm", "bob")):
+                said = command(home, *arguments)
+                assert said.returncode == 1, (arguments, said.stdout)
+                assert "defect" not in said.stderr
+                assert str(users) in said.stderr
+            service.stop()
+            assert str(users) in refused(home)

@@ -25,7 +25,7 @@ from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import LOST_WRITES, NEW_CLUSTER, Home, Running, Unusable
-from gpuaas.assembly.identity import check_before_opening, check_opened, identity_of
+from gpuaas.assembly.identity import check_authority, check_before_opening, check_opened, identity_of
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gpuaas")
 _MAINTAIN_EVERY = 30.0
+_RENEW_AGAIN = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class ControlPlane:
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
         self._crews: list[Controllers] = []
+        self._renew_at = 0.0
         self.broken = asyncio.Event()  # the controllers did not start: an API that nobody stands behind
 
     async def __aenter__(self) -> Self:
@@ -118,7 +120,7 @@ class ControlPlane:
         self.server.open_metrics = self.settings.host in ("127.0.0.1", "::1", "localhost")
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
-        self.home.remember_port(self._listener.port)
+        self._remember_port()
         starting = asyncio.create_task(self._run_crew(), name="crew")
         starting.add_done_callback(self._crew_started)
         self._stack.push_async_callback(self._dismiss, starting)
@@ -144,6 +146,7 @@ class ControlPlane:
                 _log.warning("the store does not know the pod any more: its logs are kept in %s", folder)
 
     def _trust(self) -> Trust:
+        check_authority(self.home, self.settings.accepted)
         try:
             trust = Trust(self.home.certificates, self.home.users, self.clock)
             trust.users.list()
@@ -161,7 +164,7 @@ class ControlPlane:
     async def _listen(self) -> Listener:
         host = self.settings.host
         try:
-            tls = self.trust.serving_context(host, self.settings.names)
+            tls = self._tls = self.trust.serving_context(host, self.settings.names)
         except (ValueError, ssl.SSLError) as error:
             where = self.home.certificates
             raise Unusable(
@@ -173,9 +176,18 @@ class ControlPlane:
         except OSError as error:
             if not self.settings.port and wanted:
                 with contextlib.suppress(OSError):
-                    return await listen(self.server.handle, host, 0, tls)
+                    other = await listen(self.server.handle, host, 0, tls)
+                    _log.warning(
+                        "port %s of the last start is taken: %s serves until the next start", wanted, other.port
+                    )
+                    return other
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
+
+    def _remember_port(self) -> None:
+        """One that only stands in for a port that was taken is not remembered: kubeconfigs people have name the other."""
+        if self.settings.port or not self.home.last_port():
+            self.home.remember_port(self._listener.port)
 
     async def _run_crew(self) -> None:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
@@ -243,7 +255,21 @@ class ControlPlane:
                     await parts.cluster.store.maintain()
                 except Exception:
                     _log.exception("maintenance of cluster %s", name)
+            await self._renew_certificate()
             allocator.trim()
+
+    async def _renew_certificate(self) -> None:
+        """While it serves: a year is shorter than a server may run."""
+        now = self.clock.monotonic()
+        if now < self._renew_at or not self.trust.needs_renewal():
+            return
+        try:
+            await asyncio.to_thread(self.trust.renew)
+            self.trust.use_renewed(self._tls)
+            _log.info("the serving certificate was renewed")
+        except Exception:
+            _log.exception("the serving certificate could not be renewed; clients fail once it has ended")
+            self._renew_at = now + _RENEW_AGAIN
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

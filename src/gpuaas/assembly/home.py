@@ -48,6 +48,11 @@ class Home:
         return cls(Path(os.environ.get("GPUAAS_HOME") or Path.home() / ".gpuaas").expanduser().absolute())
 
     @property
+    def state(self) -> Path:
+        """What the running server announced."""
+        return self.path / "server.json"
+
+    @property
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
 
@@ -132,6 +137,9 @@ class Home:
             except OSError as error:
                 raise Unusable(f"{self.path} cannot be written to ({error.strerror})") from None
             else:
+                with contextlib.suppress(OSError):  # only said, never relied on
+                    os.ftruncate(self._lock, 0)
+                    os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
                 return
 
     def unlock(self) -> None:
@@ -148,19 +156,26 @@ class Home:
             return False
         return False
 
+    def holder(self) -> int:
+        """The pid of the process that holds the home, whatever it has announced; 0 where that is not known."""
+        try:
+            return int((self.path / "lock").read_text()) if self.is_locked() else 0
+        except (OSError, ValueError):
+            return 0
+
     def announce(self, running: Running) -> None:
-        self.keep("server.json", json.dumps(asdict(running)))
+        self.keep(self.state.name, json.dumps(asdict(running)))
 
     def withdraw(self) -> None:
         with contextlib.suppress(OSError):  # nobody believes it without the lock
-            (self.path / "server.json").unlink(missing_ok=True)
+            (self.state).unlink(missing_ok=True)
 
     def running(self) -> Running | None:
         """The server that holds this home, or None; what a dead one left behind is not believed."""
         if not self.is_locked():
             return None
         try:
-            said = json.loads((self.path / "server.json").read_text())
+            said = json.loads((self.state).read_text())
             return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"])
         except (OSError, ValueError, KeyError, TypeError):
             return None

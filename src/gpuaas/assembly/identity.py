@@ -6,7 +6,7 @@ before it writes or ends anything: a store that is missing, empty or another clu
 cluster, and everything that runs on this machine like something that was deleted.
 """
 
-from gpuaas.assembly.home import NEW_CLUSTER, Home, Unusable
+from gpuaas.assembly.home import NEW_CA, NEW_CLUSTER, Home, Unusable
 from gpuaas.store import Entry, Store
 
 KEY = "/namespaces//kube-system"
@@ -39,6 +39,21 @@ def check_opened(home: Home, name: str, store: Store, accepted: frozenset[str]) 
         return
     what = f"holds another cluster (uid {found})" if found else "holds no cluster"
     raise _refusal(home, name, f"its database {store.path} {what}", expected)
+
+
+def check_authority(home: Home, accepted: frozenset[str]) -> None:
+    """Raises Unusable where the CA that clients trust has gone: another one in its place would fail all of them."""
+    folder = home.certificates
+    lost = [name for name in ("ca.crt", "ca.key") if not (folder / name).exists()]
+    was_used = (folder / "serving.json").exists() or home.identities()
+    if not lost or not was_used or NEW_CA in accepted:
+        return
+    files = " and ".join(str(folder / name) for name in lost)
+    raise Unusable(
+        f"the certificate authority of {home.path} is lost: {files} missing. Clients trust it and would refuse a server"
+        " with another one. Put the files back, or bring back a backup with `gpuaas restore FILE`."
+        " `gpuaas up --accept new-ca` makes a new one: every kubeconfig that was given out has to be given out again"
+    )
 
 
 def _any_store(home: Home) -> bool:

@@ -48,7 +48,7 @@ def restore(file: Path, yes: bool) -> None:
     if not yes and home.known_clusters():
         click.confirm(f"This replaces all objects, users and keys in {home.path}. Go on?", abort=True)
     if running is not None:
-        stop(home, running)
+        stop(home, running.pid)
     try:
         clusters = read_backup(home, file)
     except (StoreError, OSError) as error:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpuaas.assembly.fleet import Fleet
     from gpuaas.kueue.configuration.file import Reading
 
-_START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
 _SAID = 64 << 10  # bytes of the log that are looked at
 
@@ -265,6 +264,8 @@ def _allow_connections() -> None:
 
 
 def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
+    from gpuaas.cli.ready import wait_ready
+
     home.make()
     with _own(home.log) as log:
         start = log.tell()
@@ -319,59 +320,30 @@ def _room(home: Home) -> str:
     return f"the disk of {home.path} has {free / 1e6:.1f} MB left" + (", which is too little" if free < 1e6 else "")
 
 
-def wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
-    deadline = time.monotonic() + _START_LIMIT
-    while time.monotonic() < deadline:
-        running = home.running()
-        if running is not None and running.pid == process.pid and _answers(running, home):
-            return running
-        if process.poll() is not None:
-            # Somebody else may have been quicker: then theirs is the one.
-            return home.running()
-        time.sleep(0.02)  # noqa: TID251 - a person waits here too
-    process.terminate()
-    return None
-
-
-def _answers(running: Running, home: Home) -> bool:
-    """Whether /readyz says ok."""
-    import http.client
-    import ssl
-    from urllib.parse import urlsplit
-
-    address = urlsplit(running.url)
-    trusted = ssl.create_default_context(cafile=str(home.certificates / "ca.crt"))
-    connection = http.client.HTTPSConnection(address.hostname or "", address.port, timeout=5, context=trusted)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
 @click.command()
 def down() -> None:
     """Stop the control plane and wait until it has gone."""
     home = Home.default()
     running = home.running()
-    if running is None:
+    if running is None and not home.is_locked():
         home.withdraw()
         click.echo(f"gpuaas does not run here (home {home.path})")
         return
-    stop(home, running)
+    pid = running.pid if running is not None else home.holder()
+    if not pid:
+        raise click.ClickException(f"a server holds {home.path}, but no file there says which; end it by hand")
+    if running is None:
+        click.echo(f"{home.state} cannot be read; pid {pid} holds {home.path / 'lock'} and is stopped", err=True)
+    stop(home, pid)
     click.echo("gpuaas has stopped")
 
 
-def stop(home: Home, running: Running) -> None:
-    os.kill(running.pid, signal.SIGTERM)
+def stop(home: Home, pid: int) -> None:
+    os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_LIMIT
-    while home.is_locked() or _alive(running.pid):
+    while home.is_locked() or _alive(pid):
         if time.monotonic() > deadline:
-            raise click.ClickException(
-                f"pid {running.pid} has not ended after {_STOP_LIMIT:.0f} s; it may still be writing"
-            )
+            raise click.ClickException(f"pid {pid} has not ended after {_STOP_LIMIT:.0f} s; it may still be writing")
         time.sleep(0.02)  # noqa: TID251 - a person waits here too
 
 
@@ -392,9 +364,11 @@ def _alive(pid: int) -> bool:
 @how_to_print(*ALL_OF_IT)
 def status(output: str) -> None:
     """Say whether the control plane runs, where, and with what."""
+    from gpuaas.cli.ready import unready
+
     home = Home.default()
     running = home.running()
-    healthy = running is not None and _answers(running, home)
+    healthy = running is not None and not unready(running, home).words
     found = {"running": running is not None, "ready": healthy, "home": str(home.path)}
     if running is not None:
         found |= {
@@ -409,6 +383,10 @@ def status(output: str) -> None:
 
 
 def _tell(home: Home, running: Running | None, *, healthy: bool) -> None:
+    if running is None and home.is_locked():
+        words = f"gpuaas starts, stops, or runs (pid {home.holder() or 'unknown'}) and {home.state} cannot be read"
+        click.echo(f"{words}; gpuaas down stops it")
+        return
     if running is None:
         click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
         return
