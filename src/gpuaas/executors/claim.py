@@ -6,6 +6,7 @@ the pods found there are another cluster's. A pod folder that no pod is known fo
 these.
 """
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -30,7 +31,8 @@ def claim(folder: Path, cluster: str) -> frozenset[str]:
         others |= dict.fromkeys(theirs, before.cluster)
     after = _Claim(cluster, others)
     if after != before:
-        _write(file, after)
+        with contextlib.suppress(OSError):  # a full disk: the claim before stays, by which more belongs to others
+            _write(file, after)
     return frozenset(others)
 
 

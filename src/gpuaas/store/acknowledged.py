@@ -25,6 +25,14 @@ class Acknowledged:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self.revision = _parsed(os.pread(self._descriptor, _LENGTH, 0))
 
+    @staticmethod
+    def last(store: Path) -> int:
+        """What was noted for a store that is not open; 0 where nothing is known."""
+        try:
+            return _parsed(note_of(store).read_bytes())
+        except OSError:
+            return 0
+
     def note(self, revision: int) -> None:
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):  # a full disk: the note before stays, which is only older

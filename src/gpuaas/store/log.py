@@ -22,7 +22,7 @@ _SHRINK_PAGES = 128  # at a time; a write waits for no more
 _SPARE_PAGES, _SPARE_SHARE = 256, 10  # free pages that stay: so many, or this part of the file
 _HISTORY_BLOCK = 1 << 20
 # More revisions than may have been handed out without having been acknowledged (`writer`).
-_UNSEEN = 100_000
+UNSEEN = 100_000
 
 _log = logging.getLogger("gpuaas")
 
@@ -85,7 +85,7 @@ class Log:
         if self._fsync and not self._accept_loss:
             raise StoreError(words)
         _log.warning("%s", words)
-        continue_above(self._db, max(acknowledged + _UNSEEN, loaded.ceiling) + 1)
+        continue_above(self._db, max(acknowledged + UNSEEN, loaded.ceiling) + 1)
         return load(self._db, self.path)
 
     def acknowledge(self, revision: int) -> None:

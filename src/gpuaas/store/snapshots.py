@@ -4,9 +4,10 @@ import os
 import sqlite3
 from pathlib import Path
 
+from gpuaas.store.acknowledged import Acknowledged
 from gpuaas.store.entries import StoreError
 from gpuaas.store.format import connect, connect_readonly, explained, lock
-from gpuaas.store.log import Loaded, continue_above, load
+from gpuaas.store.log import UNSEEN, Loaded, continue_above, load
 
 # Added to the backup's revisions when the store it replaces cannot be read: more than it can have gone on since.
 _UNKNOWN_PROGRESS = 1_000_000
@@ -48,7 +49,7 @@ def restore(source: Path, target: Path) -> int:
                 continue_above(db, floor)
         finally:
             db.close()
-        for suffix in ("-wal", "-shm", "-acked"):
+        for suffix in ("-wal", "-shm"):  # the note of acknowledged writes stays: it is older than the floor
             target.with_name(target.name + suffix).unlink(missing_ok=True)
         with explained(target):
             _publish(partial, target)
@@ -84,16 +85,19 @@ def contents(path: Path) -> Loaded:
 
 
 def _ceiling_of(target: Path, fallback: Loaded) -> int:
+    """No revision above it was handed out by the store that is replaced, as far as its files tell."""
+    acknowledged = Acknowledged.last(target)
+    noted = acknowledged + UNSEEN if acknowledged else 0
     if not target.exists():
-        return 0
+        return max(noted, fallback.ceiling + _UNKNOWN_PROGRESS)
     try:
         db = connect_readonly(target)
         try:
-            return int(db.execute("SELECT value FROM meta WHERE name = 'ceiling'").fetchone()[0])
+            return max(noted, int(db.execute("SELECT value FROM meta WHERE name = 'ceiling'").fetchone()[0]))
         finally:
             db.close()
     except (StoreError, sqlite3.Error):
-        return fallback.ceiling + _UNKNOWN_PROGRESS
+        return max(noted, fallback.ceiling + _UNKNOWN_PROGRESS)
 
 
 def _publish(partial: Path, target: Path) -> None:
