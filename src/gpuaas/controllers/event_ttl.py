@@ -24,7 +24,7 @@ from gpuaas.runtime.controller import Deps, Loop
 from gpuaas.runtime.metadata import uid_of
 
 KEEP_SECONDS: Final = 3600.0
-MOST = 20_000  # about 50 MB of memory
+MOST = 20_000  # about 35 MB of memory
 _KEPT_OF_MOST: Final = 0.9  # when there are more, so that there is something to do only now and then
 _AT_ONCE: Final = 32
 _LOOK_EVERY: Final = 60.0
