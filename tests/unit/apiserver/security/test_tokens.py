@@ -10,7 +10,6 @@ from gpuaas.apiserver.security.tokens import UserExists, Users
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.ids import SeededIds
 
-
 _RECORD = b'[{"name": "a", "uid": "u", "token_sha256": "%s", "created": 1}]'
 
 
