@@ -110,7 +110,7 @@ def remove_database(home: Path) -> None:
 
 def remove_files(home: Path) -> None:
     """The database and its log alone, as a clean-up by hand does."""
-    for file in (home / "clusters").glob("local.db*"):
+    for file in (home / "clusters").glob("local.*"):
         file.unlink()
 
 
@@ -186,14 +186,16 @@ def cut_wal(home: Path) -> None:
     os.truncate(wal, wal.stat().st_size // 2)
 
 
-def remove_wal(home: Path) -> None:
-    (home / "clusters" / "local.db-wal").unlink()
+def remove_companions(home: Path) -> None:
+    """As a clean-up by hand does."""
+    for file in (home / "clusters").glob("local.db-*"):
+        file.unlink()
 
 
 class TestLostWrites:
     """Row 17: acknowledged writes that are missing after an unclean stop."""
 
-    @pytest.mark.parametrize("damage", [cut_wal, remove_wal])
+    @pytest.mark.parametrize("damage", [cut_wal, remove_companions])
     def test_they_are_said_at_start_and_have_to_be_accepted(self, home: Path, damage: Callable[[Path], None]) -> None:
         with Service(home) as service:
             for number in range(200):

@@ -1,7 +1,7 @@
 """The last acknowledged revision, noted beside the database, so that a start finds out whether writes are missing.
 
 SQLite cannot tell a write-ahead log that was deleted, replaced or cut at the end of a commit from one that was always
-that short. So each group commit also notes its last revision in a small file (`NAME.db-acked`), in place and without a
+that short. So each group commit also notes its last revision in a small file (`NAME.acked`), in place and without a
 sync: a few microseconds. After a killed process the note is exact. After a loss of power it may be older than the
 database, which was synced, and then it proves nothing; it is never newer, unless the disk lost what it had confirmed.
 """
@@ -45,7 +45,8 @@ class Acknowledged:
 
 
 def note_of(store: Path) -> Path:
-    return store.with_name(store.name + "-acked")
+    """Not named after the write-ahead log: who removes `NAME.db-*` by hand must not remove the proof with it."""
+    return store.with_name(f"{store.stem}.acked")
 
 
 def missing(store: Path, acknowledged: int, found: int, wal_was_there: bool) -> str:

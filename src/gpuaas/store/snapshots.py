@@ -49,7 +49,7 @@ def restore(source: Path, target: Path) -> int:
                 continue_above(db, floor)
         finally:
             db.close()
-        for suffix in ("-wal", "-shm"):  # the note of acknowledged writes stays: it is older than the floor
+        for suffix in ("-wal", "-shm"):  # the note of acknowledged writes is older than the floor
             target.with_name(target.name + suffix).unlink(missing_ok=True)
         with explained(target):
             _publish(partial, target)

@@ -16,7 +16,7 @@ from gpuaas.store import Compacted, FutureRevision, Store, StoreError, restore
 from gpuaas.store.acknowledged import Acknowledged, note_of
 
 WRITES = 60
-PARTS = ("", "-wal", "-shm", "-acked")
+PARTS = ("", "-wal", "-shm")
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -35,6 +35,7 @@ def killed(tmp_path: Path) -> Path:
             await write(store, f"/pods/a/{number:03}", "x" * 1000)
         for suffix in PARTS:
             shutil.copy(beside(path, suffix), beside(copy, suffix))
+        shutil.copy(note_of(path), note_of(copy))
         await store.close()
 
     asyncio.run(scenario())
@@ -81,6 +82,11 @@ def no_wal_and_no_index(path: Path) -> None:
     beside(path, "-shm").unlink()
 
 
+def no_companions(path: Path) -> None:
+    for file in path.parent.glob(f"{path.name}-*"):
+        file.unlink()
+
+
 def zeroed_end(path: Path) -> None:
     wal = beside(path, "-wal")
     size = wal.stat().st_size
@@ -107,8 +113,8 @@ def no_database(path: Path) -> None:
         beside(path, suffix).unlink()
 
 
-DAMAGES = [no_wal, empty_wal, header_only, cut(0.9), cut(0.5), cut(0.1), cut_at_a_frame, no_wal_and_no_index,
-           zeroed_end, other_wal, no_database]  # fmt: skip
+DAMAGES = [no_wal, empty_wal, header_only, cut(0.9), cut(0.5), cut(0.1), cut_at_a_frame,
+           no_wal_and_no_index, no_companions, zeroed_end, other_wal, no_database]  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
