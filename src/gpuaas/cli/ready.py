@@ -29,7 +29,7 @@ def wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
             if found.lasting:
                 break
         if process.poll() is not None:
-            # Somebody else may have been quicker: then theirs is the one.
+            # Another start may have been quicker: then that server is the one.
             return home.running()
         time.sleep(0.02)  # noqa: TID251 - a person waits here too
     process.terminate()

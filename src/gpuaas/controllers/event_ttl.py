@@ -5,7 +5,7 @@ it is and when it was made, in a heap. Once an hour has passed it is read again,
 told of since.
 
 An hour of events has no bound of its own: at ten jobs a second it is a gigabyte. So a cluster keeps at most `MOST`; beyond
-that the oldest go, of the namespaces that have the most of them, so that nobody's jobs push out what others have to read.
+that the oldest go, of the namespaces that have the most of them, so that one tenant's jobs do not push out what others read.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ def _read(file: Path) -> _Claim:
     except FileNotFoundError:
         return _Claim("", {})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _Claim(_UNKNOWN, {})  # damaged: what is there now may be anybody's
+        return _Claim(_UNKNOWN, {})  # damaged: the pods that are present may belong to any cluster
 
 
 def _write(file: Path, made: _Claim) -> None:

@@ -50,7 +50,7 @@ def test_a_pod_that_has_gone_is_forgotten(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"cluster": "a"}', '{"cluster": "a", "others": []}'])
-def test_a_damaged_file_makes_everything_somebody_elses(folder: Path, text: str) -> None:
+def test_with_a_damaged_file_all_pods_belong_to_others(folder: Path, text: str) -> None:
     claim(folder, "a")
     put(folder, "p1")
     (folder.parent / "local.json").write_text(text)

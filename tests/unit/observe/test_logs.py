@@ -1,4 +1,4 @@
-"""The log of a detached server is bounded, whoever writes to it."""
+"""The log of a detached server is bounded, also what libraries write to standard error."""
 
 from __future__ import annotations
 
