@@ -369,7 +369,7 @@ def status(output: str) -> None:
     home = Home.default()
     running = home.running()
     healthy = running is not None and not unready(running, home).words
-    found = {"running": running is not None, "ready": healthy, "home": str(home.path)}
+    found = {"running": running is not None or home.is_locked(), "ready": healthy, "home": str(home.path)}
     if running is not None:
         found |= {
             "pid": running.pid,
