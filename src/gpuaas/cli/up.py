@@ -368,7 +368,8 @@ def status(output: str) -> None:
 
     home = Home.default()
     running = home.running()
-    healthy = running is not None and not unready(running, home).words
+    trouble = unready(running, home).words if running is not None else "it does not run"
+    healthy = not trouble
     found = {"running": running is not None or home.is_locked(), "ready": healthy, "home": str(home.path)}
     if running is not None:
         found |= {
@@ -377,12 +378,12 @@ def status(output: str) -> None:
             "clusters": list(running.clusters),
             "version": running.version,
         }
-    show(output, found, lambda: _tell(home, running, healthy=healthy))
+    show(output, found, lambda: _tell(home, running, trouble))
     if not healthy:
         raise SystemExit(1)
 
 
-def _tell(home: Home, running: Running | None, *, healthy: bool) -> None:
+def _tell(home: Home, running: Running | None, trouble: str) -> None:
     if running is None and home.is_locked():
         words = f"gpuaas starts, stops, or runs (pid {home.holder() or 'unknown'}) and {home.state} cannot be read"
         click.echo(f"{words}; gpuaas down stops it")
@@ -390,8 +391,10 @@ def _tell(home: Home, running: Running | None, *, healthy: bool) -> None:
     if running is None:
         click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
         return
-    ready = "is ready" if healthy else "is not ready"
+    ready = "is not ready" if trouble else "is ready"
     click.echo(f"gpuaas {running.version} {ready} at {running.url} (pid {running.pid})")
+    if trouble:
+        click.echo(f"  because   {trouble}")
     click.echo(f"  clusters  {', '.join(running.clusters)}")
     click.echo(f"  home      {home.path}")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
