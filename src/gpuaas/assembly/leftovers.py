@@ -1,10 +1,12 @@
 """What a store that goes back in time means for the jobs since: said before it happens, and their logs are kept.
 
 After a restore, or a start that accepts lost writes, the store does not know the pods made since. What still runs of
-them on this machine ends with the next start, because it would hold GPUs that nothing accounts for; its logs are moved
-to `kept-logs` first. What ended since is not known to have ended, so it may run again.
+them on this machine ends with the next start, because it would hold GPUs that nothing accounts for; its logs are linked
+into `kept-logs` first. What ended since is not known to have ended, so it may run again.
 """
 
+import contextlib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,15 +90,19 @@ def unknown(home: Home, cluster: str, known: Iterable[str]) -> list[Path]:
 
 
 def keep_logs(home: Home, pods: Iterable[Path], names: Objects) -> list[Path]:
-    """Moves what pods wrote out of their folders; a process that still runs goes on writing there."""
+    """Links what pods wrote into a folder that stays. The files stay where they are as well, because what still runs
+    writes to them and is found by them."""
     kept: list[Path] = []
     for pod in pods:
         metadata = names.get(pod.name, {}).get("metadata") or {}
         parts = (metadata.get("namespace"), metadata.get("name"), pod.name)
         target = home.kept_logs / "_".join(part for part in parts if part)
         for log in sorted(pod.glob("*/log*")):
+            if log.is_symlink() or not log.is_file():
+                continue
             target.mkdir(mode=0o700, parents=True, exist_ok=True)
-            log.replace(target / f"{log.parent.name}.{log.name}")
+            with contextlib.suppress(FileExistsError):
+                os.link(log, target / f"{log.parent.name}.{log.name}")
             if not kept or kept[-1] != target:
                 kept.append(target)
     return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,11 @@ def test_logs_go_where_people_find_them(home: Home) -> None:
         (home.pods("local") / uid / container).mkdir(parents=True)
         if container:
             (home.pods("local") / uid / container / "log").write_text(f"{uid} {container}")
+    os.mkfifo(home.pods("local") / "uid-new" / "d" / "log.pipe")
     found = unknown(home, "local", {"uid-known"})
     assert [folder.name for folder in found] == ["uid-new", "uid-silent"]
-    kept = keep_logs(home, found, {"uid-new": pod("new")})
+    for _ in range(2):
+        kept = keep_logs(home, found, {"uid-new": pod("new")})
     assert kept == [home.kept_logs / "default_new_uid-new"]
     assert sorted(log.read_text() for log in kept[0].iterdir()) == ["uid-new c", "uid-new d"]
     assert (home.pods("local") / "uid-known" / "c" / "log").exists()
