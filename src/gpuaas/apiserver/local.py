@@ -236,7 +236,7 @@ class LocalClient:
         op.dry_run = dry_run
         entries, _ = read.page(op)
         options = delete.delete_options(op, _delete_body(propagation, "", "", grace))
-        await delete.delete_all(op, [*entries], options)
+        await delete.delete_all(op, entries, options)
 
     async def log(
         self,

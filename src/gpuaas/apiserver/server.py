@@ -258,7 +258,8 @@ class Server:
     async def _collection(self, op: Operation, info: RequestInfo, request: Request, wanted: Wanted) -> Answer:
         options = delete.delete_options(op, _options(request), info.multi)
         entries, metadata = read.page(op)
-        objects = await delete.delete_all(op, list(entries), options)
+        await delete.delete_all(op, entries, options)
+        objects = [entry.obj for entry in entries]
         listing = read.shaped_list(op, objects, metadata, wanted)
         return self.answer(op, Outcome(listing, converted=True), wanted)
 

@@ -1,5 +1,6 @@
 """One cluster of the control plane, put together: its store, what it serves, who may do what, and what it begins with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,8 +46,17 @@ async def open_cluster(
     *,
     fsync: bool = True,
     configured: Configured | None = None,
+    check: Callable[[Store], None] | None = None,
+    accept_loss: bool = False,
 ) -> ClusterParts:
-    store = await Store.open(path, clock=clock, fsync=fsync)
+    """`check` looks at the store before anything is written to it, and raises where it must not be used."""
+    store = await Store.open(path, clock=clock, fsync=fsync, accept_loss=accept_loss)
+    try:
+        if check is not None:
+            check(store)
+    except BaseException:
+        await store.close()
+        raise
     cluster = Cluster(name, store, SchemaSet(schema_source), clock, ids)
     add_builtins(cluster, builtin_kinds())
     access = Access(cluster, trust.users, trust.signing_key)

@@ -5,12 +5,12 @@ Importing all of it takes as long as the API server needs to be ready, so it is 
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.home import Home
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.visibility import mount_visibility
@@ -25,7 +25,7 @@ async def run_crew(
     trust: Trust,
     clock: Clock,
     fleet: Fleet | None,
-    home: Path | None,
+    home: Home | None,
     turn: Callable[[], Awaitable[None]] | None = None,
     kueue: str = "",
 ) -> Controllers:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpuaas.apiserver.logs import LogOptions
+from gpuaas.base.clock import VirtualClock
 from gpuaas.client.resources import JOBS, LEASES, NODES, PODS, REPLICA_SETS
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.node_lifecycle import NodeLifecycleController
@@ -18,6 +19,7 @@ from gpuaas.executors.simulated import SimulatedKubelet
 from gpuaas.executors.simulated_logs import SimulatedLines
 from gpuaas.runtime.controller import Controller, Deps
 from gpuaas.runtime.pods import condition_of, is_ready
+from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.objects import job, pod, replica_set
 from gpuaas.testing.time import Stage, scenario, stage
 
@@ -65,6 +67,43 @@ async def test_nodes_register_with_what_they_have_and_keep_their_leases() -> Non
             assert labels[old] == labels[new], "manifests of old ask for the names of old; kubelets carry both"
         assert not found["spec"].get("taints")
         assert {one["metadata"]["name"] for one in on.cluster.all(LEASES)} == {"n0", "n1"}
+
+
+class PutBack(VirtualClock):
+    """A wall clock that can be put back, beside a monotonic one that cannot."""
+
+    back = 0.0
+
+    def now(self) -> float:
+        return super().now() - self.back
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_is_put_back_a_day_holds_no_job_up(restarted: bool) -> None:
+    clock = PutBack()
+    cluster = FakeCluster(clock)
+
+    @scenario
+    async def run() -> None:
+        async with stage(keeper, kubelet, cluster=cluster) as on:
+            cluster.put(PODS, shell_pod("p", "sleep 100"))
+            await on.advance(50)
+            assert status(on)["phase"] == "Running"
+            clock.back = 86_400.0
+            if not restarted:
+                await wait(on, 60)
+                assert status(on)["phase"] == "Succeeded"
+        if restarted:
+            async with stage(keeper, kubelet, cluster=cluster) as on:
+                await wait(on, 110)
+                assert status(on)["phase"] == "Succeeded"
+
+    async def wait(on: Stage, seconds: int) -> None:
+        for _ in range(seconds):  # `advance` reckons with one clock only
+            clock.advance(1.0)
+            await on.settle()
+
+    run()
 
 
 @scenario
