@@ -31,7 +31,8 @@ class PolicyStatus:
     def start(self) -> None:
         store = self._cluster.store
         for entry in store.list(_PREFIX):
-            self._look_at(entry.obj)
+            with self._cluster.aside.guard(_MANAGER, entry.obj):
+                self._look_at(entry.obj)
         self._watch = store.watch(_PREFIX, store.revision, on_events=self._changed)
         self._watch.resume()
 
@@ -43,16 +44,21 @@ class PolicyStatus:
     def _changed(self, events: list[Event]) -> None:
         for event in events:
             if event.type != "DELETED":
-                self._look_at(event.entry.obj)
+                with self._cluster.aside.guard(_MANAGER, event.entry.obj):
+                    self._look_at(event.entry.obj)
 
     def _look_at(self, policy: View) -> None:
         meta = policy["metadata"]
         seen = (policy.get("status") or {}).get("observedGeneration")
         if meta.get("deletionTimestamp") or seen == meta.get("generation"):
             return
-        task = asyncio.ensure_future(self._report(policy))
+        task = asyncio.ensure_future(self._report_on(policy))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _report_on(self, policy: View) -> None:
+        with self._cluster.aside.guard(_MANAGER, policy):
+            await self._report(policy)
 
     async def _report(self, policy: View) -> None:
         meta = policy["metadata"]
