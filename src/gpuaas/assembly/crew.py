@@ -21,7 +21,6 @@ from gpuaas.controllers import all_controllers
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.runtime.controller import Controllers, Deps
 
-
 _log = logging.getLogger("gpuaas")
 
 

@@ -31,6 +31,7 @@ from gpuaas.runtime.pods import (
     pod_from_template,
     seconds_to_available,
     selector_of,
+    selects,
 )
 from gpuaas.runtime.values import without_zeros
 from gpuaas.runtime.writes import write_status
@@ -126,7 +127,7 @@ class ReplicaSetController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == self.resource.kind else ()
         candidates = self._sets.in_namespace(namespace)
-        return [key_of(one) for one in candidates if self.selector(one).matches(labels_of(pod))]
+        return [key_of(one) for one in candidates if selects(one, labels_of(pod), self.selector)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         replica_set = self._sets.get(*key)

@@ -19,7 +19,6 @@ _UNTOLD = 1_000  # faults found before anybody listens
 _WORDS = 300  # of an error's text: it may quote the object
 
 _log = logging.getLogger(__name__)
-_Item = TypeVar("_Item")
 _Value = TypeVar("_Value")
 
 

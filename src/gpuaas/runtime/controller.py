@@ -16,8 +16,8 @@ from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Client, Discovery, Object, Resource
 from gpuaas.runtime.aside import SET_ASIDE, Aside, Fault, described
-from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.backoff import Backoff
+from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
 from gpuaas.runtime.workqueue import WorkQueue
@@ -196,7 +196,6 @@ class Controller(Loop):
             self.queue.forget(key)
             if outcome is not None:
                 self.queue.add_after(key, outcome.after)
-
 
     def _set_aside(self, key: Any, error: Exception) -> None:
         """The object of this key cannot be handled: that is noted on it, and it is tried again ever more rarely."""

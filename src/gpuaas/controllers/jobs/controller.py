@@ -20,7 +20,16 @@ from gpuaas.controllers.jobs.verdict import End, Failures
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of, labels_of, uid_of
-from gpuaas.runtime.pods import ORPHANS, PodControl, is_ready, orphan_index, phase_of, pod_from_template, selector_of
+from gpuaas.runtime.pods import (
+    ORPHANS,
+    PodControl,
+    is_ready,
+    orphan_index,
+    phase_of,
+    pod_from_template,
+    selector_of,
+    selects,
+)
 from gpuaas.runtime.values import without_zeros
 
 BATCH = 0.1  # seconds: pods of one job end together, and one pass counts them all
@@ -51,7 +60,7 @@ class JobController(Controller):
         reference = controller_of(pod)
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "Job" else ()
-        keys = [key_of(job) for job in self._jobs.in_namespace(namespace) if selector_of(job).matches(labels_of(pod))]
+        keys = [key_of(job) for job in self._jobs.in_namespace(namespace) if selects(job, labels_of(pod))]
         if is_tracked(pod):
             keys.append(Key(namespace, ""))  # nobody's: only the finalizer is to come off
         return keys

@@ -11,7 +11,7 @@ from gpuaas.controllers.stateful_sets import identity, plan
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of, labels_of, uid_of
-from gpuaas.runtime.pods import ORPHANS, PodControl, orphan_index, phase_of, seconds_to_available, selector_of
+from gpuaas.runtime.pods import ORPHANS, PodControl, orphan_index, phase_of, seconds_to_available, selector_of, selects
 from gpuaas.runtime.revisions import Revisions, template_of
 from gpuaas.runtime.writes import namespace_is_ending, write_status
 
@@ -38,7 +38,7 @@ class StatefulSetController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "StatefulSet" else ()
         candidates = self._sets.in_namespace(namespace)
-        return [key_of(one) for one in candidates if selector_of(one).matches(labels_of(pod))]
+        return [key_of(one) for one in candidates if selects(one, labels_of(pod))]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         stateful_set = self._sets.get(*key)
