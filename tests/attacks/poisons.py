@@ -20,7 +20,7 @@ from gpuaas.store import Store
 Object = dict[str, Any]
 
 WIDE = 60_000  # bytes of one drawn object: all kinds together stay a few tens of megabytes
-_COUNTS = (3000, 1000, 300, 100, 30, 10, 3, 1)
+_MOST = 1000  # entries of one list
 _DEPTH = 9
 
 
@@ -30,18 +30,16 @@ def drawn(kind: Kind, namespace: str) -> Iterator[tuple[str, Object]]:
     yield "bare", _named(kind, namespace, "bare", {})
     yield "hollow", _named(kind, namespace, "hollow", _filled(kind, 0, ""))
     yield "odd", _named(kind, namespace, "odd", _filled(kind, 1, "no such thing"))
-    for count in _COUNTS:
-        made = _named(kind, namespace, "wide", _filled(kind, count, "a"))
-        if count == 1 or len(json.dumps(made)) <= WIDE:
-            yield "wide", made
-            break
+    one = _named(kind, namespace, "wide", _filled(kind, 1, "a"))
+    count = max(1, min(WIDE // len(json.dumps(one)), _MOST))
+    yield "wide", _named(kind, namespace, "wide", _filled(kind, count, "a"))
     owners = [
         {"apiVersion": "batch/v1", "kind": "Job", "name": f"o{each}", "uid": f"o{each}", "controller": each == 0}
         for each in range(300)
     ]
     crowded = {"ownerReferences": owners, "finalizers": [f"example.com/f{each}" for each in range(300)]}
-    made = _named(kind, namespace, "owned", _filled(kind, 1, "a"))
-    yield "owned", {**made, "metadata": {**made["metadata"], **crowded}}
+    made = _named(kind, namespace, "owned", {})
+    yield "owned", {**one, "metadata": {**made["metadata"], **crowded}}
 
 
 def inject(store: Path, objects: Iterable[tuple[str, Object]]) -> None:
@@ -141,3 +139,122 @@ def _object(schema: Object, schemas: dict[str, Object], count: int, text: str, d
 
 def _numbered(one: Any, index: int) -> Any:
     return {**one, "name": f"n{index}"} if isinstance(one, dict) and "name" in one else one
+
+
+def systems(found: Iterable[tuple[Kind, Object]]) -> Iterator[tuple[str, Object]]:
+    """Every second of the objects a cluster made for itself without its spec, rules and data, the others with nonsense."""
+    for number, (kind, item) in enumerate(found):
+        if kind.kind in ("Namespace", "ServiceAccount", "Event", "Lease", "Pod"):
+            continue
+        bare = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": item["metadata"]}
+        odd = _filled(kind, 1, "no such thing")
+        yield key(kind, item), bare if number % 2 else {**bare, **odd}
+
+
+def absurd(namespace: str) -> Iterator[tuple[str, Object]]:
+    """(path, object): what the API takes, or refuses with the limit, as large and as deep as it comes."""
+    core, batch = f"/api/v1/namespaces/{namespace}", f"/apis/batch/v1/namespaces/{namespace}"
+    container: Object = {"name": "a", "image": "x"}
+    long_name = "n" * 253
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"n{each}", "uid": f"u{each}"} for each in range(5000)]
+    meta: Object = {
+        "labels": {f"l{each}": "v" * 60 for each in range(5000)},
+        "annotations": {f"example.com/{each}": "v" * 40 for each in range(3000)},
+        "finalizers": [f"example.com/f{each}" for each in range(5000)],
+        "ownerReferences": owners,
+    }
+    yield f"{core}/configmaps", _plain("v1", "ConfigMap", long_name, {"data": {"a": "x" * 1_000_000}})
+    yield f"{core}/configmaps", {**_plain("v1", "ConfigMap", "crowded", {}), "metadata": {"name": "crowded", **meta}}
+    yield f"{core}/secrets", _plain("v1", "Secret", "wide", {"stringData": {f"k{each}": "" for each in range(20_000)}})
+    pod = {"containers": [container]}
+    yield f"{core}/pods", {**_plain("v1", "Pod", "crowded", {"spec": pod}), "metadata": {"name": "crowded", **meta}}
+    yield f"{core}/pods", _plain("v1", "Pod", long_name, {"spec": pod})
+    for name, spec in pod_specs(1.0):
+        made = {"containers": [container], **spec}
+        yield f"{core}/pods", _plain("v1", "Pod", f"wide-{name.lower()}", {"spec": made})
+        template = {"spec": {"restartPolicy": "Never", **made}}
+        yield f"{batch}/jobs", _plain("batch/v1", "Job", f"wide-{name.lower()}", {"spec": {"template": template}})
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    for how, schema in (("deep", _deep(60)), ("wide", _wide(5000)), ("ruled", _ruled(200))):
+        yield crds, definition(f"{how}s", schema)
+
+
+def definition(plural: str, schema: Object) -> Object:
+    names = {"plural": plural, "kind": plural.title(), "singular": plural[:-1]}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    spec = {"group": "absurd.example", "scope": "Namespaced", "names": names, "versions": [version]}
+    return _plain("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"{plural}.absurd.example", {"spec": spec})
+
+
+def pod_specs(scale: float) -> Iterator[tuple[str, Object]]:
+    """Specs with far too many entries of one sort; `scale` 1 is about 1 MB."""
+
+    def some(number: int) -> range:
+        return range(int(number * scale))
+
+    required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+    container: Object = {"name": "a", "image": "x"}
+
+    def expression(each: int) -> Object:
+        return {"key": f"k{each}", "operator": "DoesNotExist"}
+
+    def other(each: int) -> Object:
+        return {"labelSelector": {"matchLabels": {"a": f"v{each}"}}, "topologyKey": f"k{each}"}
+
+    def node(terms: Any) -> Object:
+        return {"affinity": {"nodeAffinity": terms}}
+
+    def tolerations(each: int) -> Object:
+        return {"key": f"k{each}", "operator": "Exists", "effect": "NoSchedule"}
+
+    yield "tolerations", {"tolerations": [tolerations(each) for each in some(20_000)]}
+    terms = [{"matchExpressions": [expression(each)]} for each in some(12_000)]
+    yield "nodeTerms", node({required: {"nodeSelectorTerms": terms}})
+    expressions = [{"matchExpressions": [expression(each) for each in some(20_000)]}]
+    yield "nodeExpressions", node({required: {"nodeSelectorTerms": expressions}})
+    values = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [f"v{each}" for each in some(90_000)]}
+    yield "nodeValues", node({required: {"nodeSelectorTerms": [{"matchExpressions": [values]}]}})
+    weighted = [{"weight": 1, "preference": {"matchExpressions": [expression(each)]}} for each in some(10_000)]
+    yield "nodePreferences", node({preferred: weighted})
+    for kind in ("podAffinity", "podAntiAffinity"):
+        yield kind, {"affinity": {kind: {required: [other(each) for each in some(12_000)]}}}
+        wishes = [{"weight": 1, "podAffinityTerm": other(each)} for each in some(9_000)]
+        yield f"{kind}Preferred", {"affinity": {kind: {preferred: wishes}}}
+    spread = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    yield "spread", {"topologySpreadConstraints": [{**other(each), **spread} for each in some(9_000)]}
+    yield "nodeSelector", {"nodeSelector": {f"k{each}": "v" for each in some(50_000)}}
+    yield "containers", {"containers": [{"name": f"c{each}", "image": "x"} for each in some(10_000)]}
+    yield "initContainers", {"initContainers": [{"name": f"c{each}", "image": "x"} for each in some(10_000)]}
+    env = [{"name": f"E{each}", "value": "x"} for each in some(20_000)]
+    yield "env", {"containers": [{**container, "env": env}]}
+    yield "volumes", {"volumes": [{"name": f"v{each}", "emptyDir": {}} for each in some(20_000)]}
+    ports = [{"containerPort": 1 + each, "hostPort": 1 + each} for each in some(15_000)]
+    yield "ports", {"containers": [{**container, "ports": ports}]}
+    amounts = {f"example.com/r{each}": "1" for each in some(20_000)}
+    yield "resources", {"containers": [{**container, "resources": {"requests": amounts, "limits": amounts}}]}
+    yield "gates", {"schedulingGates": [{"name": f"a/g{each}"} for each in some(30_000)]}
+    yield "secrets", {"imagePullSecrets": [{"name": f"g{each}"} for each in some(40_000)]}
+
+
+def _plain(version: str, kind: str, name: str, more: Object) -> Object:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **more}
+
+
+def _deep(levels: int) -> Object:
+    schema: Object = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def _wide(fields: int) -> Object:
+    return {"type": "object", "properties": {f"f{each}": {"type": "string"} for each in range(fields)}}
+
+
+def _ruled(rules: int) -> Object:
+    said = [{"rule": f"size(self.a) < {each + 1000}"} for each in range(rules)]
+    return {
+        "type": "object",
+        "properties": {"a": {"type": "string", "maxLength": 10}},
+        "x-kubernetes-validations": said,
+    }

@@ -199,18 +199,19 @@ class Controller(Loop):
 
     def _set_aside(self, key: Any, error: Exception) -> None:
         """The object of this key cannot be handled: that is noted on it, and it is tried again ever more rarely."""
-        obj = self._object_of(key)
+        obj = self.subject_of(key)
         if obj is not None:
             self.aside.note(self.name, obj, error)
         elif self.queue.failures(key) in (0, _LASTING):
             _log.error("%s: %s", self.name, key, exc_info=error)
 
     def _clear(self, key: Any) -> None:
-        obj = self._object_of(key)
+        obj = self.subject_of(key)
         if obj is not None:
             self.aside.clear(self.name, obj)
 
-    def _object_of(self, key: Any) -> Object | None:
+    def subject_of(self, key: Any) -> Object | None:
+        """The object that a key stands for, where there is one: it carries the event when its reconcile fails."""
         if self._subject is None or not isinstance(key, Key):
             return None
         return self._subject.get(key.namespace, key.name)
