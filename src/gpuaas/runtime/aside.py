@@ -37,9 +37,6 @@ class Aside:
         self._untold: list[Fault] = []
         self._tell: Callable[[Fault], None] | None = None
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def listen(self, tell: Callable[[Fault], None]) -> None:
         self._tell = tell
         untold, self._untold = self._untold, []

@@ -20,6 +20,7 @@ from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
+from gpuaas.runtime.pod_budget import LOOK_AGAIN, TooManyWaiting
 from gpuaas.runtime.workqueue import WorkQueue
 from gpuaas.runtime.writes import ReadYourWrites
 
@@ -177,6 +178,8 @@ class Controller(Loop):
     async def _reconcile(self, key: Any) -> None:
         try:
             outcome = await self.reconcile(key)
+        except TooManyWaiting:
+            self.queue.add_after(key, LOOK_AGAIN)  # its owner says so; pods that get a node bring it here before
         except ApiError as error:
             # A conflict only means that the view was old; the rest is worth a word.
             level = logging.DEBUG if error.code in (404, 409) else logging.WARNING

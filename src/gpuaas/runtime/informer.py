@@ -71,6 +71,9 @@ class Informer:
     def indexed(self, index: str, value: str) -> list[Object]:
         return list(self._indexes[index].get(value, {}).values())
 
+    def count(self, index: str, value: str) -> int:
+        return len(self._indexes[index].get(value, ()))
+
     @property
     def is_synced(self) -> bool:
         return self._synced.is_set()
