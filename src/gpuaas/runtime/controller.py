@@ -195,7 +195,7 @@ class Controller(Loop):
             self.queue.add_rate_limited(key)
         else:
             if self.queue.failures(key):
-                self._clear(key)
+                self._handled(key)
             self.queue.forget(key)
             if outcome is not None:
                 self.queue.add_after(key, outcome.after)
@@ -208,7 +208,7 @@ class Controller(Loop):
         elif self.queue.failures(key) in (0, _LASTING):
             _log.error("%s: %s", self.name, key, exc_info=error)
 
-    def _clear(self, key: Any) -> None:
+    def _handled(self, key: Any) -> None:
         obj = self.subject_of(key)
         if obj is not None:
             self.aside.clear(self.name, obj)
