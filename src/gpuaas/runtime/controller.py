@@ -235,8 +235,8 @@ class Controllers:
     async def start(self) -> None:
         """Returns at once; each controller begins when what it follows has been listed."""
         loop = asyncio.get_running_loop()
-        recorder = self._deps.events.recorder(_SERVER)
-        self._deps.aside.listen(lambda fault: _tell(recorder, fault))
+        events = self._deps.events.recorder(_SERVER)
+        self._deps.aside.listen(lambda fault: _tell(events, fault))
         self._deps.informers.start()
         self._tasks.append(loop.create_task(self._deps.events.run(), name="events"))
         for controller in self._controllers:
@@ -261,14 +261,14 @@ async def _kept_running(controller: Loop, clock: Clock) -> None:
             await clock.sleep(backoff.next())
 
 
-def _tell(recorder: Recorder, fault: Fault) -> None:
+def _tell(events: Recorder, fault: Fault) -> None:
     obj = fault.obj
     meta = obj.get("metadata")
     if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
         return
     group, _, version = str(obj.get("apiVersion") or "v1").rpartition("/")
     resource = Resource(group, version, "", bool(meta.get("namespace")), str(obj.get("kind") or ""))
-    recorder.event(resource, obj, WARNING, SET_ASIDE, fault.message)
+    events.event(resource, obj, WARNING, SET_ASIDE, fault.message)
 
 
 def _alike(by: Callable[[Mapping[str, Any]], Any], old: Object, new: Object) -> bool:
