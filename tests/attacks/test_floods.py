@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,25 @@ def test_a_set_whose_pods_are_refused_waits_longer_and_longer(service: Service) 
     conditions = [one for each in sets for one in each["status"].get("conditions") or ()]
     assert any("Back-off creating pods" in one["message"] for one in conditions)
     assert service.ask("DELETE", f"{path}/deployments/refused?propagationPolicy=Background").status == 200
+
+
+def test_a_deployment_that_tolerates_everything_on_a_node_for_processes_is_no_flood(tmp_path: Path) -> None:
+    with bounded(tmp_path / "home") as machine:
+        labels = {"app": "refused"}
+        pod = {"tolerations": [{"operator": "Exists"}], "containers": [{"name": "a", "image": "x"}]}
+        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+        path = "/apis/apps/v1/namespaces/default"
+        made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "refused"}, "spec": spec}
+        assert machine.ask("POST", f"{path}/deployments", made).status == 201
+
+        def refused() -> list[str]:
+            pods = machine.ask("GET", "/api/v1/namespaces/default/pods").json()["items"]
+            return [pod["status"].get("message", "") for pod in pods if pod["status"].get("phase") == "Failed"]
+
+        eventually(refused, "nothing was refused", 30)
+        time.sleep(6)
+        assert "runs only pods of runtime class" in refused()[0]
+        assert len(refused()) < 10
 
 
 def _condition(service: Service, path: str, kind: str) -> dict[str, Any] | None:

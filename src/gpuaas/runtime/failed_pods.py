@@ -16,6 +16,7 @@ from gpuaas.runtime.pods import condition_of, phase_of
 
 FIRST: Final = 1.0
 LONGEST: Final = 300.0
+_REMEMBERED: Final = 10_000  # owners; of one that is gone nobody may say so
 
 
 @dataclass(slots=True)
@@ -40,6 +41,8 @@ class FailedPods:
             if not failed:
                 return 0.0
             pause = self._pauses[owner] = _Pause()
+            if len(self._pauses) > _REMEMBERED:
+                del self._pauses[next(iter(self._pauses))]
         if failed - pause.counted:
             if now - pause.last > 2 * LONGEST:
                 pause.backoff.reset()
