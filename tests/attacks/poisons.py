@@ -42,6 +42,32 @@ def drawn(kind: Kind, namespace: str) -> Iterator[tuple[str, Object]]:
     yield "owned", {**one, "metadata": {**made["metadata"], **crowded}}
 
 
+def aimed(kinds: Iterable[Kind], namespace: str) -> Iterator[tuple[str, Object]]:
+    """(key, object): unreadable in the middle of what others use in the demo fleet: pods on a node, workloads in a queue
+    and in its cohort, a node of a flavor."""
+    where: dict[str, tuple[str, Object]] = {
+        "pods": (namespace, {"nodeName": "cpu-0"}),
+        "workloads": (namespace, {"queueName": "default", "active": True}),
+        "clusterqueues": ("", {"cohortName": "centre", "cohort": "centre"}),
+        "localqueues": (namespace, {"clusterQueue": "team-a"}),
+        "jobs": (namespace, {"suspend": True}),
+    }
+    for kind in kinds:
+        if kind.group not in ("", "batch", "kueue.x-k8s.io") or kind.plural not in where:
+            continue
+        at, spec = where[kind.plural]
+        for how, obj in drawn(kind, at):
+            meta = {**obj["metadata"], "name": f"aimed-{how}", "uid": f"aimed-{kind.plural}-{how}"}
+            if kind.plural in ("jobs", "pods"):
+                meta["labels"] = {"kueue.x-k8s.io/queue-name": "default"}
+            said = obj.get("spec")
+            # What says that it has ended, or holds quota already, would be left alone.
+            made = {**obj, "metadata": meta, "status": {}}
+            if isinstance(said, dict):
+                made["spec"] = {**said, **spec}
+            yield key(kind, made), made
+
+
 def inject(store: Path, objects: Iterable[tuple[str, Object]]) -> None:
     """Writes (key, object) pairs into a store nobody has open, past every check."""
 

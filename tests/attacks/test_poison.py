@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from tests.attacks.harness import Bystander, bounded, limit, restart
-from tests.attacks.poisons import Object, absurd, drawn, inject, key, systems
+from tests.attacks.poisons import Object, absurd, aimed, drawn, inject, key, systems
 from tests.conformance.fuzz import _served
 from tests.conformance.hostile import Kind
 from tests.conformance.service import Service, eventually
@@ -63,7 +63,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Poisoned]:
             assert answer.status in (201, 413, 422), f"{path}: {answer.status} {answer.body[:300]!r}"
         service.kill()
         objects = [(key(kind, obj), obj) for kind in kinds for _, obj in drawn(kind, POISONED)]
-        inject(home / "clusters" / "local.db", objects)
+        inject(home / "clusters" / "local.db", [*objects, *aimed(kinds, CLEAN)])
         began = time.monotonic()
         service.start()
         limit(service)

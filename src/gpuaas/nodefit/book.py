@@ -5,6 +5,7 @@ used is always the sum over the pods it lists; a pod is on one node at most. Dec
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from gpuaas.nodefit.constraints import NodeAffinity, Tolerations
 
 View = Mapping[str, Any]
 Port = tuple[str, str, int]  # address, protocol, number
+# What reading an object raises that has not the shape of its kind.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FINISHED = ("Succeeded", "Failed")
 _DEFAULT_PODS = 110
 _compiled = Repeats[tuple[Tolerations, NodeAffinity]]()
@@ -187,11 +190,13 @@ class Book:
 
 
 def place_of(node: View, pods: Iterable[View]) -> Place:
-    """One node with these pods on it, for who only wants to ask."""
+    """One node with these pods on it, for who only wants to ask. A pod that cannot be read takes no room, and must not
+    keep the others from theirs."""
     place = Place(node["metadata"]["name"])
     place.describe(node)
     for pod in pods:
-        place.add(read_pod(pod))
+        with suppress(*_UNREADABLE):
+            place.add(read_pod(pod))
     return place
 
 
@@ -199,9 +204,11 @@ def book_of(nodes: Iterable[View], pods: Iterable[View]) -> Book:
     """A book of objects as they are, for who only wants to ask."""
     book = Book()
     for node in nodes:
-        book.put_node(node)
+        with suppress(*_UNREADABLE):
+            book.put_node(node)
     for pod in pods:
-        book.put_pod(pod)
+        with suppress(*_UNREADABLE):
+            book.put_pod(pod)
     return book
 
 
