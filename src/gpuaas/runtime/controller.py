@@ -158,6 +158,7 @@ class Controller(Loop):
     async def run(self) -> None:
         for informer in self._followed:
             await informer.synced()
+        self.queue.resume()  # where it ended with a fault and begins again
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.workers):

@@ -111,3 +111,28 @@ def test_each_gives_what_can_be_read() -> None:
     assert list(aside.each("part", objects, lambda obj: obj["data"]["part"])) == ["x", "y"]
     assert [fault.obj["metadata"]["name"] for fault in faults] == ["b"]
     assert "KeyError: 'part'" in faults[0].message
+
+
+@scenario
+async def test_a_loop_that_ends_with_a_fault_begins_again_and_forgets_nothing() -> None:
+    class Fragile(_Picky):
+        async def run(self) -> None:
+            if self.fails is not None:
+                self.queue.add_after(Key("default", "later"), 5)
+                await self.queue.close()
+                raise self.fails
+            await super().run()
+
+    made: list[_Picky] = []
+
+    def factory(deps: Deps) -> Controller:
+        made.append(Fragile(deps))
+        made[0].fails = RuntimeError("not now")
+        return made[0]
+
+    async with stage(factory) as on:
+        await on.advance(0.5)
+        made[0].fails = None
+        on.cluster.put(CONFIG_MAPS, config_map("one", data={"part": "a"}))
+        await on.advance(10)
+        assert sorted(made[0].done) == ["later", "one"]
