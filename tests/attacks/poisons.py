@@ -69,7 +69,7 @@ def aimed(kinds: Iterable[Kind], namespace: str) -> Iterator[tuple[str, Object]]
 
 
 def inject(store: Path, objects: Iterable[tuple[str, Object]]) -> None:
-    """Writes (key, object) pairs into a store nobody has open, past every check."""
+    """Writes (key, object) pairs into a store that no server has open, past every check."""
 
     async def write() -> None:
         opened = await Store.open(store, clock=SystemClock(), fsync=False)

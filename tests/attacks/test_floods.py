@@ -1,4 +1,4 @@
-"""A pod with far too many of something, a job of 100,000 pods, a set whose pods are refused: nobody else waits for long.
+"""A pod with far too many of something, a job of 100,000 pods, a set whose pods are refused: other clients do not wait.
 
 Too many entries are refused with the field named. What controllers create ahead is bounded, and their objects say so.
 """

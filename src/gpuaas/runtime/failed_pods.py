@@ -16,7 +16,7 @@ from gpuaas.runtime.pods import condition_of, phase_of
 
 FIRST: Final = 1.0
 LONGEST: Final = 300.0
-_REMEMBERED: Final = 10_000  # owners; of one that is gone nobody may say so
+_REMEMBERED: Final = 10_000  # owners; one may be gone before its deletion is seen
 
 
 @dataclass(slots=True)

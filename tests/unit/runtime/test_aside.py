@@ -90,17 +90,17 @@ async def test_what_the_api_refuses_again_and_again_is_marked_too() -> None:
 
 
 def test_a_fault_is_told_once_and_again_after_it_was_gone() -> None:
-    aside, told = Aside(), []
+    aside, heard = Aside(), []
     one = config_map("one")
     aside.note("part", one, KeyError("spec"))  # before anybody listens
-    aside.listen(lambda fault: told.append((fault.component, fault.obj["metadata"]["name"])))
+    aside.listen(lambda fault: heard.append((fault.component, fault.obj["metadata"]["name"])))
     aside.note("part", one, KeyError("spec"))
-    assert told == [("part", "one")]
+    assert heard == [("part", "one")]
     aside.clear("part", one)
     aside.note("part", one, KeyError("spec"))
     aside.note("part", one, KeyError("status"))
     aside.note("other", one, KeyError("spec"))
-    assert told == [("part", "one")] * 3 + [("other", "one")]
+    assert heard == [("part", "one")] * 3 + [("other", "one")]
 
 
 def test_each_gives_what_can_be_read() -> None:

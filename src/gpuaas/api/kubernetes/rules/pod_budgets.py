@@ -1,7 +1,7 @@
 """How many entries the lists of a pod's spec may have: Kubernetes bounds only the object's size, and each entry costs.
 
-Every toleration is held against every taint of every node, every affinity term against every pod, each time somebody
-looks for a place; so their number is bounded when they are written, far above what any honest manifest has. The specs of
+Every toleration is held against every taint of every node, every affinity term against every pod, whenever a pod is
+placed; so their number is bounded when they are written, far above what any honest manifest has. The specs of
 pods are found wherever a kind keeps its templates: they are the mappings that have containers.
 """
 
