@@ -288,7 +288,7 @@ def _served(resource: Stored) -> Served:
 
 
 def _seen(op: Operation, entry: Entry, *, outline: bool) -> Object:
-    return _outlined(op, entry) if outline else op.resource.from_hub(entry.obj, op.version)
+    return _outlined(op, entry) if outline else op.resource.seen(entry.obj, op.version)
 
 
 def _outlined(op: Operation, entry: Entry) -> Object:

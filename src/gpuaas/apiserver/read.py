@@ -232,7 +232,7 @@ def _too_old(revision: int, first: str) -> Expired:
 
 def list_item(op: Operation, obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """An object as an item of a list: the list says what built-in kinds are, custom resources say it themselves."""
-    shown = op.resource.from_hub(dict(obj), op.version)
+    shown = op.resource.seen(dict(obj), op.version)
     return shown if op.resource.custom else {key: shown[key] for key in shown if key not in ("kind", "apiVersion")}
 
 

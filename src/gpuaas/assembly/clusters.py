@@ -80,4 +80,5 @@ def _take_up(cluster: Cluster, configured: Configured) -> None:
         return
     from gpuaas.kueue.configuration.operator import follow
 
-    follow(entry.obj, configured)
+    with cluster.aside.guard("kueue-operator", entry.obj):
+        follow(entry.obj, configured)

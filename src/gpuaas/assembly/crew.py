@@ -3,7 +3,9 @@
 Importing all of it takes as long as the API server needs to be ready, so it is done after, in a thread.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
@@ -18,6 +20,8 @@ from gpuaas.base.clock import Clock
 from gpuaas.controllers import all_controllers
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.runtime.controller import Controllers, Deps
+
+_log = logging.getLogger("gpuaas")
 
 
 async def run_crew(
@@ -40,6 +44,7 @@ async def run_crew(
         secret_token=parts.access.secret_token,
         sign_request=partial(trust.sign, parts.cluster.name),
         turn=turn,
+        aside=parts.cluster.aside,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))
@@ -50,6 +55,17 @@ async def run_crew(
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:
-        await furnish(parts, client, fleet)
-    await show_configuration(parts.cluster, client, kueue)
+        with _unimportant("the fleet's objects were not all made"):
+            await furnish(parts, client, fleet)
+    with _unimportant("Kueue's configuration is not shown"):
+        await show_configuration(parts.cluster, client, kueue)
     return controllers
+
+
+@contextlib.contextmanager
+def _unimportant(words: str) -> Iterator[None]:
+    """Objects written at a start: one that is refused, because of what is stored beside it say, must not stop it."""
+    try:
+        yield
+    except Exception:
+        _log.exception("%s", words)

@@ -94,6 +94,19 @@ def selector_of(obj: Mapping[str, Any]) -> LabelSelector:
     return from_label_selector(obj["spec"].get("selector")) or NOTHING
 
 
+def selects(
+    obj: Mapping[str, Any],
+    labels: Mapping[str, str],
+    selector: Callable[[Mapping[str, Any]], LabelSelector] = selector_of,
+) -> bool:
+    """Whether an object with a selector concerns something with these labels. One whose selector cannot be read concerns
+    nothing: its own reconcile sets it aside, and the news of others go on."""
+    try:
+        return selector(obj).matches(labels)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
+
+
 def orphan_index(pod: Pod) -> Iterable[str]:
     return () if controller_of(pod) is not None else (pod["metadata"].get("namespace") or "",)
 

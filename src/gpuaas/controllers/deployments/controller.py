@@ -22,7 +22,7 @@ from gpuaas.runtime.metadata import (
     owners_of,
     uid_of,
 )
-from gpuaas.runtime.pods import ORPHANS, is_finished, orphan_index, selector_of
+from gpuaas.runtime.pods import ORPHANS, is_finished, orphan_index, selector_of, selects
 from gpuaas.runtime.writes import merge_diff, namespace_is_ending
 
 
@@ -45,7 +45,7 @@ class DeploymentController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "Deployment" else ()
         candidates = self._deployments.in_namespace(namespace)
-        return [key_of(candidate) for candidate in candidates if selector_of(candidate).matches(labels_of(one))]
+        return [key_of(candidate) for candidate in candidates if selects(candidate, labels_of(one))]
 
     def _concerned_by_end(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         """A deployment that recreates waits for the last old pod to go."""

@@ -7,26 +7,31 @@ node changes or a pod leaves, not before: nothing else can help it.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.base.errors import ApiError, Conflict, NotFound
+from gpuaas.base.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.pod_scheduler import conditions
+from gpuaas.controllers.pod_scheduler.conditions import ERROR
 from gpuaas.nodefit.book import Ask, Book, read_pod
 from gpuaas.nodefit.neighbours import concerns_others
 from gpuaas.nodefit.place import Placed, Unplaced, place
 from gpuaas.nodefit.preempt import Eviction
+from gpuaas.runtime.aside import described
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
+_log = logging.getLogger(__name__)
 SCHEDULER = "default-scheduler"
 MANAGER = "kube-scheduler"  # whom the real program calls itself when it writes
 _PASS = "pass"  # the only key: one pass looks at everybody
+_AT_A_STRETCH = 0.02  # seconds of decisions before others get their turn
 _AT_ONCE = 128  # bindings in flight; the store commits what comes together together
 
 
@@ -102,7 +107,11 @@ class PodScheduler(Controller):
         if known is not None and old is not None and old["spec"] == new["spec"] and labels_of(old) == labels_of(new):
             self._waiting[key] = _Pending(new, known.ask, known.shape)
             return
-        ask = read_pod(new)
+        try:
+            ask = read_pod(new)
+        except Exception:
+            self._drop(key)  # whatever it was before, nothing can be placed by what it is now
+            raise
         self._waiting[key] = _Pending(new, ask, conditions.shape_of(ask))
         if concerns_others(new["spec"]):
             self._sociable.add(key)
@@ -134,18 +143,39 @@ class PodScheduler(Controller):
         self._room_changed = False
         self._untried.clear()
         pending = [self._waiting[one] for one in keys if self._waiting[one].ask.uid not in self._binding]
-        pending.sort(key=lambda one: (-one.ask.priority, one.pod["metadata"].get("creationTimestamp", "")))
+        pending.sort(key=lambda one: (-one.ask.priority, str(one.pod["metadata"].get("creationTimestamp") or "")))
         work: list[Awaitable[None]] = []
         failed: dict[bytes, Unplaced] = {}
+        since = self.clock.monotonic()
         for one in pending:
-            todo = self._decide(one, failed)
+            todo = self._decided(one, failed)
             if todo is not None:
                 work.append(todo)
             if len(work) == _AT_ONCE:
-                await asyncio.gather(*work)
-                work.clear()
-        await asyncio.gather(*work)
+                await self._write_down(work)
+            if self.clock.monotonic() - since > _AT_A_STRETCH:
+                await asyncio.sleep(0)
+                since = self.clock.monotonic()
+        await self._write_down(work)
         return None
+
+    async def _write_down(self, work: list[Awaitable[None]]) -> None:
+        """What cannot be written for one pod keeps no other from its node."""
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, Exception):
+                _log.warning("%s: %s", self.name, described(result), exc_info=not isinstance(result, ApiError))
+        work.clear()
+
+    def _decided(self, pending: "_Pending", failed: dict[bytes, Unplaced]) -> Awaitable[None] | None:
+        """A pod for which nothing can be decided is set aside: the others behind it get their nodes."""
+        try:
+            return self._decide(pending, failed)
+        except Exception as error:
+            self.aside.note(self.name, pending.pod, error)
+            return self._tell_fault(pending.pod, error)
+
+    async def _tell_fault(self, pod: Object, error: Exception) -> None:
+        await self._write_condition(pod, conditions.unscheduled(pod, described(error), "", self.clock.now(), ERROR))
 
     def _decide(self, pending: "_Pending", failed: dict[bytes, Unplaced]) -> Awaitable[None] | None:
         """The decision is made here and now; what is returned only writes it down."""
@@ -195,6 +225,11 @@ class PodScheduler(Controller):
         if status is None:
             return
         self.recorder.event(PODS, pod, WARNING, "FailedScheduling", verdict.message, action="Scheduling")
+        await self._write_condition(pod, status)
+
+    async def _write_condition(self, pod: Object, status: Object | None) -> None:
+        if status is None:
+            return
         metadata = pod["metadata"]
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         try:
@@ -203,6 +238,8 @@ class PodScheduler(Controller):
             )
         except (Conflict, NotFound):
             return  # it has changed: its news bring it here again
+        except (Invalid, BadRequest) as error:  # what is stored is not valid: it cannot be told more than in events
+            self.aside.note(self.name, pod, error)
 
     async def _evict(self, pod: Object, eviction: Eviction) -> None:
         """Pods of lower priority make room; those already leaving are waited for."""
