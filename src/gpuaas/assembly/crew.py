@@ -40,6 +40,7 @@ async def run_crew(
         secret_token=parts.access.secret_token,
         sign_request=partial(trust.sign, parts.cluster.name),
         turn=turn,
+        quota=parts.quota,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))

@@ -18,6 +18,7 @@ from gpuaas.client.protocol import Client, Discovery, Object
 from gpuaas.runtime.events import EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
+from gpuaas.runtime.quota import Quota
 from gpuaas.runtime.workqueue import WorkQueue
 from gpuaas.runtime.writes import ReadYourWrites
 
@@ -45,6 +46,7 @@ class Deps:
     secret_token: Callable[[Object, Object], str] | None = None
     # (request in PEM, usages, seconds) -> a client certificate in PEM; without it nobody's request is signed
     sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None
+    quota: Quota | None = None  # who may have a node, where Kueue is served in this process
     turn: Callable[[], Awaitable[None]] | None = None  # waits until work may be done beside the server's requests
 
     @classmethod
@@ -58,12 +60,13 @@ class Deps:
         secret_token: Callable[[Object, Object], str] | None = None,
         sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None,
         turn: Callable[[], Awaitable[None]] | None = None,
+        quota: Quota | None = None,
     ) -> "Deps":
         """The usual wiring over one client."""
         informers = Informers(client, clock)
         writer = ReadYourWrites(client, informers)
         events = EventSink(client, clock, turn)
-        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, turn)
+        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, quota, turn)
 
     def under(self, field_manager: str) -> "Deps":
         """The same for controllers that write under a name of their own."""

@@ -52,7 +52,10 @@ class House:
         )
         cluster, access = self._parts.cluster, self._parts.access
         deps = Deps.over(
-            LocalClient(cluster, access.system_user("controllers"), "gpuaas"), clock, LocalDiscovery(cluster)
+            LocalClient(cluster, access.system_user("controllers"), "gpuaas"),
+            clock,
+            LocalDiscovery(cluster),
+            quota=self._parts.quota,
         )
         jobs = [kind(deps.under(KUEUE), self.configured) for kind in JOB_CONTROLLERS]
         self._controllers = Controllers(deps, [*all_controllers(deps, RUNNING, self.configured), *jobs])
