@@ -28,7 +28,7 @@ from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished, phase_of
 from gpuaas.runtime.writes import merge_diff
 
@@ -104,6 +104,8 @@ class ProcessKubelet(Controller):
             await self._refuse(pod, str(refusal))
             return None
         if run is None:  # deleted before anything was started
+            if finalizers_of(pod):  # it stays until they are gone, and takes no room
+                await self._write(pod, statuses.ended(pod, self._node.address, self.clock.now(), {}))
             await self._remove(pod)
             return None
         if is_deleting(pod):

@@ -28,7 +28,7 @@ from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 from gpuaas.runtime.writes import merge_diff
 
@@ -324,6 +324,8 @@ class SimulatedKubelet(Controller):
         if run.started is not None:
             ending = self._ending(run, 143, now - run.started)
             await self._end(pod, {one.name: ending for one in run.life.containers})
+        elif finalizers_of(pod):
+            await self._end(pod, {})  # it never ran, and stays until its finalizers are gone: it takes no room
         await self._remove(pod)
         return None
 
