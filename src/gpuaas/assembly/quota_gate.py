@@ -8,6 +8,7 @@ that. The pod scheduler asks first, so that it neither tries in vain nor preempt
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from gpuaas.client.resources import NODES, PODS
 from gpuaas.kueue.coverage import Account, Amounts, Coverage, account_of, is_open, requests_names
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.ancestry import OwnerMissing, TooDeep
-from gpuaas.kueue.integrations.jobs import annotations_of, labels_of
+from gpuaas.kueue.integrations.jobs import annotations_of, labels_of, queue_of
 from gpuaas.kueue.integrations.pods import has_ended
 from gpuaas.kueue.integrations.registry import kinds_of
 from gpuaas.kueue.integrations.slices import slice_name
@@ -163,13 +164,14 @@ class QuotaGate:
         if not around.selected(namespace):
             return None
         uid = pod["metadata"].get("uid", "")
-        held = around.held(namespace)
-        try:
-            found = kinds_of(around.config.frameworks).ancestor(pod, around.find, without_queue=held)
-        except (OwnerMissing, TooDeep):
-            found = None
-        if found is not None:
-            return found[1]["metadata"]["uid"], uid
+        held, owners, answers = around.held(namespace), [uid], False
+        kinds = kinds_of(around.config.frameworks)
+        with contextlib.suppress(OwnerMissing, TooDeep):  # as far as they are there
+            for resource, owner in kinds.owners(pod, around.find):
+                owners.append(owner["metadata"]["uid"])
+                answers |= kinds.is_managed(resource) and (held or bool(queue_of(owner)))
+        if answers:
+            return owners
         if not around.config.enables(PODS_ON):
             return None
         return (uid,) if held or labels_of(pod).get(keys.MANAGED) == "true" else None
@@ -191,7 +193,7 @@ class QuotaGate:
     def _workloads_of(self, owners: Sequence[str]) -> Iterator[Object]:
         """The pod's own before those of its owners; each in its newest state."""
         _ = self.book
-        for uid in reversed(owners):
+        for uid in owners:
             for namespace, name in sorted(self._owned.get(uid, ())):
                 found = self._around.find(WORKLOADS, namespace, name)
                 if found is not None:
