@@ -108,6 +108,7 @@ class QuotaGate:
         """A Binding gives the pod this node."""
         owners = self._owners_of(pod)
         if owners is None:
+            _forget_note(pod)
             return
         account, why = self._choose(pod, owners, node)
         if account is None:
@@ -119,8 +120,11 @@ class QuotaGate:
             self._unchanged(op, obj, old)
             return
         node = obj["spec"].get("nodeName")
-        owners = self._owners_of(obj) if node else None
+        if not node:
+            return
+        owners = self._owners_of(obj)
         if owners is None:
+            _forget_note(obj)
             return
         account, why = self._choose(obj, owners, node)
         if account is None:
@@ -132,7 +136,7 @@ class QuotaGate:
             return
         before, after = annotations_of(old), annotations_of(obj)
         changed = [key for key in _NOTED if before.get(key) != after.get(key)]
-        if changed and keys.WORKLOAD in before:
+        if changed:
             path = keyed("metadata.annotations", changed[0])
             raise Denied(WEBHOOK, [forbidden(path, "says on which workload the pod runs, and may not change")])
 
@@ -311,6 +315,13 @@ class QuotaGate:
                 places.discard(place)
                 if not places:
                     del self._owned[uid]
+
+
+def _forget_note(pod: Object) -> None:
+    """A pod that Kueue does not answer for runs on no workload, whatever it says."""
+    notes = annotations_of(pod)
+    if keys.WORKLOAD in notes or keys.SLICE_NAME in notes:
+        pod["metadata"]["annotations"] = {key: value for key, value in notes.items() if key not in _NOTED}
 
 
 class _Chosen(msgspec.Struct, frozen=True):
