@@ -301,7 +301,10 @@ class QuotaGate:
             for uid in owners:
                 self._owned.setdefault(uid, set()).add(place)
             self._owners[place] = owners
-        self._book.put_workload(workload)
+        try:
+            self._book.put_workload(workload)
+        except (AttributeError, KeyError, TypeError, ValueError):  # whatever it is, it holds nothing
+            self._book.drop_workload(*place)
 
     def _forget_workload(self, namespace: str, name: str) -> None:
         assert self._book is not None
