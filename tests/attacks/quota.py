@@ -41,7 +41,7 @@ from gpuaas.client.resources import (
     RUNTIME_CLASSES,
     SERVICE_ACCOUNTS,
 )
-from gpuaas.controllers import KUEUE, all_controllers
+from gpuaas.controllers import KUEUE, OPERATORS, all_controllers
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.integrations.uncovered_pods import PATIENCE
 from gpuaas.executors.nodes import NodeSpec, node_object
@@ -55,7 +55,8 @@ from gpuaas.store import Event
 
 RUNNING = {
     "garbage-collector-controller", "serviceaccount-controller", "job-controller", "replicaset-controller", "default-scheduler",
-    "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses", "raycluster-controller", "jobset-controller",
+    "deployment-controller", "statefulset-controller", "kueue", "kueue-statuses",
+    *(kind.name for kind in OPERATORS),
 }  # fmt: skip
 POD_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", False, "PriorityClass")
 OWN, ALL = {"red": 4, "blue": 12}, 16
