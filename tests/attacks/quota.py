@@ -68,7 +68,7 @@ LONGEST = 700.0
 
 
 class Broken(AssertionError):
-    """Quota was exceeded, or somebody preempted; the text says how."""
+    """Quota was exceeded, or a pod was preempted; the text says how."""
 
 
 class _Silence(EventSink):
@@ -107,7 +107,7 @@ class Arena:
         made = [*all_controllers(deps, RUNNING, configured), *kueue, SimulatedKubelet(deps, nodes)]
         self._controllers = Controllers(deps, made)
         await self._controllers.start()
-        self.client = LocalClient(cluster, access.system_user("somebody"), "kubectl")
+        self.client = LocalClient(cluster, access.system_user("user"), "kubectl")
         await self._furnish(nodes)
         for prefix, seen in ((f"/{PODS.plural}/", self._pods_changed), (WORKLOAD_PREFIX, self._workloads_changed)):
             self.store.watch(prefix, self.store.revision, seen).resume()
@@ -164,7 +164,7 @@ class Arena:
     # Time.
 
     async def settle(self) -> None:
-        """Until nobody has anything to do and nothing was written for a while of turns; time stands still."""
+        """Until no controller has anything to do and nothing was written for a while of turns; time stands still."""
         quiet, seen = 0, -1
         for _ in range(100_000):
             self.store.hasten()
@@ -178,7 +178,7 @@ class Arena:
         raise Broken(f"the controllers do not come to rest; written lately: {dict(lately)}")
 
     async def advance(self, seconds: float) -> None:
-        """Move time on, stopping wherever somebody wakes, but for wakers within one second together."""
+        """Move time on, stopping at every deadline, but for those within one second together."""
         target = self.clock.now() + seconds
         while True:
             await self.settle()
@@ -221,7 +221,7 @@ class Arena:
     def _check_preempted(self, team: str, pod: Object) -> None:
         name = (pod["metadata"].get("annotations") or {}).get(keys.WORKLOAD, "")
         if not self._held[team].get(name):
-            return  # its quota was given back: nobody has to leave it its place
+            return  # its quota was given back: it has no claim to its place
         for each in (pod.get("status") or {}).get("conditions") or ():
             if each["type"] == "DisruptionTarget" and each.get("reason") == "PreemptionByScheduler":
                 self.broken.append(f"{team}/{pod['metadata']['name']} was preempted by the pod scheduler")

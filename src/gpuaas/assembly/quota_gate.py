@@ -3,7 +3,7 @@
 Everything that gives a pod a node passes here, in the same step of the event loop in which it is written, so that two
 requests can never spend the same quota. The rule is gpuaas.kueue.coverage's; this module finds out whether Kueue
 answers for a pod, on which workloads it may run (of its own, or of the topmost managed owner whose uid is real), and
-keeps the book from the store. The server notes on the pod on which workload it runs; from then on nobody may change
+keeps the book from the store. The server notes on the pod on which workload it runs; from then on no one may change
 that. The pod scheduler asks first, so that it neither tries in vain nor preempts for a pod that may not run.
 """
 
@@ -67,7 +67,7 @@ class QuotaGate:
         self._owned: dict[str, set[tuple[str, str]]] = {}  # uid of an owner -> (namespace, name) of its workloads
         self._owners: dict[tuple[str, str], tuple[str, ...]] = {}
         self._uids: dict[str, str] = {}  # of the pods in the book, by their keys in the store
-        self._told: list[Callable[[str], None]] = []
+        self._listeners: list[Callable[[str], None]] = []
 
     def install(self, cluster: Cluster) -> None:
         cluster.admission.bindings.append(self.bind)
@@ -88,9 +88,9 @@ class QuotaGate:
         """As long as it stays the same, a refusal does."""
         return self.book.balance_version(namespace)
 
-    def subscribe(self, told: Callable[[str], None]) -> None:
-        """`told(namespace)` when there may be more room in it."""
-        self._told.append(told)
+    def subscribe(self, notify: Callable[[str], None]) -> None:
+        """`notify(namespace)` when there may be more room in it."""
+        self._listeners.append(notify)
 
     def must_cover(self, namespace: str) -> bool:
         """Whether every pod in the namespace needs quota."""
@@ -270,8 +270,8 @@ class QuotaGate:
                 self._pod(event.key, event.entry.obj)
         for namespace, version in changed.items():
             if book.balance_version(namespace) != version:
-                for told in self._told:
-                    told(namespace)
+                for notify in self._listeners:
+                    notify(namespace)
 
     def _pod(self, key: str, pod: View) -> None:
         """News without a node may be older than what the book has of the pod."""

@@ -20,7 +20,7 @@ from gpuaas.kueue.integrations.jobs import priority_class_of, queue_of
 from gpuaas.kueue.integrations.registry import kinds_of
 from gpuaas.kueue.resources import ResourceRules
 
-PODS_ON = "pod"  # the integration of pods that belong to nobody; pods of held sets are held without it
+PODS_ON = "pod"  # the integration of pods without an owner; pods of held sets are held without it
 
 
 class Refused(ApiError):

@@ -17,8 +17,8 @@ class Quota(Protocol):
         """As long as it stays the same, a refusal does."""
         ...
 
-    def subscribe(self, told: Callable[[str], None]) -> None:
-        """`told(namespace)` when there may be more room in it."""
+    def subscribe(self, notify: Callable[[str], None]) -> None:
+        """`notify(namespace)` when there may be more room in it."""
         ...
 
     def must_cover(self, namespace: str) -> bool:

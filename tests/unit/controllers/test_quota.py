@@ -24,12 +24,12 @@ class Book:
         self.managed = True
         self.asked = 0
         self._version = 0
-        self._told: list[Callable[[str], None]] = []
+        self._listeners: list[Callable[[str], None]] = []
 
     def change(self) -> None:
         self._version += 1
-        for told in self._told:
-            told("default")
+        for notify in self._listeners:
+            notify("default")
 
     def refusal(self, pod: Mapping[str, Any]) -> str:
         self.asked += 1
@@ -41,8 +41,8 @@ class Book:
     def version(self, namespace: str) -> int:
         return self._version
 
-    def subscribe(self, told: Callable[[str], None]) -> None:
-        self._told.append(told)
+    def subscribe(self, notify: Callable[[str], None]) -> None:
+        self._listeners.append(notify)
 
     def must_cover(self, namespace: str) -> bool:
         return self.managed

@@ -1,7 +1,7 @@
 """Ends pods that went on after their quota was given back, where every pod needs quota.
 
 A pod gets a node only within what its workload holds. Quota can go while pods stay: the job is deleted without its
-pods, a reference or label is taken off them so that their owner forgets them, the job shrinks. Whoever makes the pods
+pods, a reference or label is taken off them so that their owner forgets them, the job shrinks. The controller that made the pods
 has a while to end them; those left then are deleted, the newest first, and none may take longer to go than a limit.
 A key is the workload that the server noted on the pods when it bound them.
 """
@@ -24,7 +24,7 @@ from gpuaas.runtime.events import WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, uid_of
 
 PATIENCE: Final = 30.0
-"""Seconds in which whoever made the pods may end them."""
+"""Seconds in which the controller that made the pods may end them."""
 LONGEST_GRACE: Final = 600
 """Seconds that a pod without quota may take to go."""
 BY_ACCOUNT: Final = "account"

@@ -186,7 +186,7 @@ class PodScheduler(Controller):
         return self._tell(pod, verdict) if conditions.unscheduled(pod, verdict.message, "", 0.0) is not None else None
 
     def _lack_of_quota(self, pod: Object) -> str | None:
-        """None where the pod may have a node; else why not, "" if that was told already. Such a pod neither takes room
+        """None where the pod may have a node; else why not, "" if its status says so already. Such a pod neither takes room
         nor makes any, and is looked at again when the quota of its namespace changes."""
         if self._quota is None:
             return None
