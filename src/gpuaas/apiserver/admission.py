@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Decide = Callable[["User", Question], Answer]
 Plugin = Callable[[Operation, Object, Mapping[str, Any] | None], None]
 _SMALL = 2048  # bytes of a request that cannot hold too many entries of anything
+BindingCheck = Callable[[Operation, Object, str], None]
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -59,6 +60,9 @@ class Admission:
         self.webhooks = Webhooks(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
+        self.bindings: list[BindingCheck] = []
+        """Asked with the pod and its node when a Binding is about to be written; may refuse it, or note on the pod why
+        it was allowed."""
         self.decide: Decide = _nobody_knows  # for expressions that ask; whoever guards the cluster brings it
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)

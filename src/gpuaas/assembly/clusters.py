@@ -13,7 +13,9 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.assembly.app_wrappers import install_app_wrapper_rules
 from gpuaas.assembly.bootstrap import bootstrap
+from gpuaas.assembly.quota_gate import QuotaGate
 from gpuaas.assembly.runtime_classes import install_runtime_classes
+from gpuaas.assembly.system_priorities import install_system_priorities
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
@@ -30,6 +32,7 @@ class ClusterParts:
     access: Access
     definitions: Definitions
     configured: Configured
+    quota: QuotaGate
 
     async def close(self) -> None:
         self.definitions.stop()
@@ -64,13 +67,14 @@ async def open_cluster(
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
     configured = configured or Configured()
-    install_job_webhooks(cluster, configured)
+    quota = install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
+    install_system_priorities(cluster)
     install_app_wrapper_rules(cluster, access.rbac)
     access.start()
     await bootstrap(cluster, client, definitions)
     _take_up(cluster, configured)
-    return ClusterParts(cluster, access, definitions, configured)
+    return ClusterParts(cluster, access, definitions, configured, quota)
 
 
 def _take_up(cluster: Cluster, configured: Configured) -> None:

@@ -45,6 +45,7 @@ async def run_crew(
         sign_request=partial(trust.sign, parts.cluster.name),
         turn=turn,
         aside=parts.cluster.aside,
+        quota=parts.quota,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))

@@ -32,7 +32,7 @@ from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import BURST, NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 
 ON_NODE = "node"  # index of pods
@@ -347,6 +347,8 @@ class SimulatedKubelet(Kubelet):
         if run.started is not None:
             ending = self._ending(run, 143, now - run.started)
             await self._end(pod, {one.name: ending for one in run.life.containers})
+        elif finalizers_of(pod):
+            await self._end(pod, {})  # it never ran, and stays until its finalizers are gone: it takes no room
         await self._remove(pod)
         return None
 

@@ -4,7 +4,7 @@
 used is always the sum over the pods it lists; a pod is on one node at most. Decisions are in `place`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,7 +119,10 @@ class Place:
 
 
 class Book:
-    def __init__(self) -> None:
+    """`spares` says of a pod's uid whether nothing may evict it, whatever its priority."""
+
+    def __init__(self, spares: Callable[[str], bool] | None = None) -> None:
+        self.spares = spares or _no_one
         self._places: dict[str, Place] = {}
         self._order: list[Place] | None = None  # the known ones by name, made when asked for
         self._where: dict[str, str] = {}  # uid of a pod -> node
@@ -187,6 +190,10 @@ class Book:
     def _tidy(self, place: Place) -> None:
         if not place.known and not place.pods:
             self._places.pop(place.name, None)
+
+
+def _no_one(_: str) -> bool:
+    return False
 
 
 def place_of(node: View, pods: Iterable[View]) -> Place:

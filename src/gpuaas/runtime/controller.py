@@ -21,6 +21,7 @@ from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
 from gpuaas.runtime.pod_budget import LOOK_AGAIN, TooManyWaiting
+from gpuaas.runtime.quota import Quota
 from gpuaas.runtime.workqueue import WorkQueue
 from gpuaas.runtime.writes import ReadYourWrites
 
@@ -51,6 +52,7 @@ class Deps:
     secret_token: Callable[[Object, Object], str] | None = None
     # (request in PEM, usages, seconds) -> a client certificate in PEM; without it nobody's request is signed
     sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None
+    quota: Quota | None = None  # who may have a node, where Kueue is served in this process
     turn: Callable[[], Awaitable[None]] | None = None  # waits until work may be done beside the server's requests
     aside: Aside = field(default_factory=Aside)  # what cannot be handled
 
@@ -66,13 +68,14 @@ class Deps:
         sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None,
         turn: Callable[[], Awaitable[None]] | None = None,
         aside: Aside | None = None,
+        quota: Quota | None = None,
     ) -> "Deps":
         """The usual wiring over one client."""
         aside = aside or Aside()
         informers = Informers(client, clock, aside)
         writer = ReadYourWrites(client, informers)
         events = EventSink(client, clock, turn)
-        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, turn, aside)
+        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, quota, turn, aside)
 
     def under(self, field_manager: str) -> "Deps":
         """The same for controllers that write under a name of their own."""

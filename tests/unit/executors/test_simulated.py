@@ -492,3 +492,15 @@ async def test_a_pod_is_given_the_time_its_hooks_need_up_to_its_grace(hook: Any,
             assert on.cluster.exists(PODS, "p", "default")
         await on.advance(1)
         assert not on.cluster.exists(PODS, "p", "default")
+
+
+@scenario
+async def test_a_pod_deleted_before_it_started_has_ended_while_its_finalizers_keep_it() -> None:
+    async with stage(kubelet) as on:
+        on.cluster.put(NODES, {"metadata": {"name": "n1"}, "spec": {}})
+        made = shell_pod("p", "sleep 100")
+        made["metadata"]["finalizers"] = ["example.com/stays"]
+        on.cluster.put(PODS, made)
+        await on.deps.client.delete(PODS, "p", "default", grace=0)
+        await on.advance(5)
+        assert status(on)["phase"] == "Failed"

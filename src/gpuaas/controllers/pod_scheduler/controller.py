@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.base.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
+from gpuaas.base.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.pod_scheduler import conditions
@@ -32,6 +32,7 @@ SCHEDULER = "default-scheduler"
 MANAGER = "kube-scheduler"  # whom the real program calls itself when it writes
 _PASS = "pass"  # the only key: one pass looks at everybody
 _AT_A_STRETCH = 0.02  # seconds of decisions before others get their turn
+_ANY = -1  # no version: tried again with the next change
 _AT_ONCE = 128  # bindings in flight; the store commits what comes together together
 
 
@@ -51,7 +52,11 @@ class PodScheduler(Controller):
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
-        self.book = Book()
+        self._quota = deps.quota
+        self.book = Book(spares=self._quota.is_admitted if self._quota is not None else None)
+        self._refused: dict[str, dict[Key, int]] = {}  # by namespace: pods without quota, and as of which version
+        if self._quota is not None:
+            self._quota.subscribe(self._quota_changed)
         self._waiting: dict[Key, _Pending] = {}
         self._untried: set[Key] = set()
         self._sociable: set[Key] = set()  # those of them to whom it matters where other pods are
@@ -122,6 +127,7 @@ class PodScheduler(Controller):
         known = self._waiting.pop(key, None)
         if known is not None:
             self._withdraw(known.ask.uid)
+        self._forget_refusal(key)
         self._untried.discard(key)
         self._sociable.discard(key)
 
@@ -135,6 +141,17 @@ class PodScheduler(Controller):
         if self._waiting:
             self._room_changed = True
             self.queue.add(_PASS)
+
+    def _quota_changed(self, namespace: str) -> None:
+        keys = self._refused.pop(namespace, None)
+        if keys:
+            self._untried.update(keys)
+            self.queue.add(_PASS)
+
+    def _forget_refusal(self, key: Key) -> None:
+        keys = self._refused.get(key.namespace)
+        if keys is not None and keys.pop(key, None) is not None and not keys:
+            del self._refused[key.namespace]
 
     # The pass
 
@@ -181,6 +198,9 @@ class PodScheduler(Controller):
         """The decision is made here and now; what is returned only writes it down."""
         pod, ask = pending.pod, pending.ask
         self._withdraw(ask.uid)
+        why = self._lack_of_quota(pod)
+        if why is not None:
+            return self._tell(pod, Unplaced(why, {})) if why else None
         verdict = failed.get(pending.shape) or place(ask, self.book)
         if isinstance(verdict, Placed):
             self.book.assume(ask, verdict.node)
@@ -194,6 +214,22 @@ class PodScheduler(Controller):
             return self._tell(pod, verdict)
         failed[pending.shape] = verdict  # pods of one shape fail alike, and bindings in between only take room away
         return self._tell(pod, verdict) if conditions.unscheduled(pod, verdict.message, "", 0.0) is not None else None
+
+    def _lack_of_quota(self, pod: Object) -> str | None:
+        """None where the pod may have a node; else why not, "" if its status says so already. Such a pod neither takes room
+        nor makes any, and is looked at again when the quota of its namespace changes."""
+        if self._quota is None:
+            return None
+        key = key_of(pod)
+        version = self._quota.version(key.namespace)
+        if self._refused.get(key.namespace, {}).get(key) == version:
+            return ""
+        why = self._quota.refusal(pod)
+        if not why:
+            self._forget_refusal(key)
+            return None
+        self._refused.setdefault(key.namespace, {})[key] = version
+        return why if conditions.unscheduled(pod, why, "", 0.0) is not None else ""
 
     async def _bind(self, pod: Object, ask: Ask, node: str) -> None:
         binding = {
@@ -209,7 +245,10 @@ class PodScheduler(Controller):
         except (ApiError, OSError) as error:
             if self._binding.pop(ask.uid, None) is not None:
                 self.book.drop_pod(ask.uid)
-                if not isinstance(error, NotFound) and key_of(pod) in self._waiting:
+                if isinstance(error, Forbidden):
+                    await self._tell(pod, Unplaced(error.message, {}))  # until a node, a pod or its quota changes
+                    self._refused.setdefault(ask.namespace, {})[key_of(pod)] = _ANY
+                elif not isinstance(error, NotFound) and key_of(pod) in self._waiting:
                     self._untried.add(key_of(pod))
                     self.queue.add_rate_limited(_PASS)
             return
