@@ -30,7 +30,7 @@ _HUBS = {"horizontalpodautoscalers": "v2"}  # what is not kept in the version th
 _MARKED = (
     "ClusterQueue", "Cohort", "CronJob", "CustomResourceDefinition", "DaemonSet", "Deployment", "Job", "LocalQueue",
     "MutatingAdmissionPolicy", "MutatingWebhookConfiguration", "Node", "Pod", "PodDisruptionBudget", "ReplicaSet",
-    "ResourceQuota", "Service", "StatefulSet", "Topology", "ValidatingAdmissionPolicy",
+    "ResourceQuota", "StatefulSet", "Topology", "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "Workload",
 )  # fmt: skip
 
