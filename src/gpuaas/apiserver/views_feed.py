@@ -2,12 +2,11 @@
 
 Stored objects are taken a slice at a time, so that a large store holds up no request; every later commit
 is taken as it is handed out, before the write is answered, so a client that reads rows after its own write sees it.
-Where only metadata is wanted only metadata is decoded. An object that cannot be read loses its row and a line goes to
-the log: nothing stored may stop the feed.
+Where only metadata is wanted only metadata is decoded. An object that cannot be read loses its row and is
+set aside (module aside): nothing stored may stop the feed.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +19,6 @@ from gpuaas.store import Entry, Event
 from gpuaas.views.snapshot import BETWEEN, FOLLOWED, Snapshot
 
 _SLICE = 200  # objects between two looks at the event loop
-_log = logging.getLogger("gpuaas.apiserver")
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -60,11 +58,14 @@ def _on_events(take: Callable[[Entry], None], snapshot: Snapshot, resource: Reso
 
 def _take(cluster: Cluster, snapshot: Snapshot, resource: Resource, entry: Entry) -> None:
     where = _where(entry.key)
+    named = {"kind": resource.kind, "metadata": {"namespace": where[0], "name": where[1]}}
     try:
         snapshot.take(resource, *where, _seen(cluster, resource, entry))
     except Exception as error:
-        _log.warning("no row can be made of %s: %s: %s", entry.key, type(error).__name__, error)
+        cluster.aside.note("views", named, error)
         snapshot.take(resource, *where, None)
+    else:
+        cluster.aside.clear("views", named)
 
 
 def _seen(cluster: Cluster, resource: Resource, entry: Entry) -> Any:

@@ -3,22 +3,26 @@
 Importing all of it takes as long as the API server needs to be ready, so it is done after, in a thread.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.home import Home
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
-from gpuaas.assembly.views import serve_views
+from gpuaas.assembly.views import ViewsServer
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock
 from gpuaas.controllers import all_controllers
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.runtime.controller import Controllers, Deps
+
+_log = logging.getLogger("gpuaas")
 
 
 async def run_crew(
@@ -26,7 +30,7 @@ async def run_crew(
     trust: Trust,
     clock: Clock,
     fleet: Fleet | None,
-    home: Path | None,
+    home: Home | None,
     turn: Callable[[], Awaitable[None]] | None = None,
     kueue: str = "",
 ) -> Controllers:
@@ -41,17 +45,29 @@ async def run_crew(
         secret_token=parts.access.secret_token,
         sign_request=partial(trust.sign, parts.cluster.name),
         turn=turn,
+        aside=parts.cluster.aside,
+        quota=parts.quota,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
-    made += executors(parts, deps, fleet, home)
+    made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home))
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:
-        await furnish(parts, client, fleet)
-    await serve_views(parts, deps, core)
-    await show_configuration(parts.cluster, client, kueue)
+        with _unimportant("the fleet's objects were not all made"):
+            await furnish(parts, client, fleet)
+    with _unimportant("Kueue's configuration is not shown"):
+        await show_configuration(parts.cluster, client, kueue)
     return controllers
+
+
+@contextlib.contextmanager
+def _unimportant(words: str) -> Iterator[None]:
+    """Objects written at a start: one that is refused, because of what is stored beside it say, must not stop it."""
+    try:
+        yield
+    except Exception:
+        _log.exception("%s", words)

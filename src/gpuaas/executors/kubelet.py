@@ -1,9 +1,8 @@
 """What the kubelets of simulated nodes and of this machine share: what is wrong with one pod stays with that pod.
 
 A pod that cannot be handled at all (more containers than a limit allows) is refused as a kubelet refuses one. A pod
-whose handling raises an unexpected error is set aside: its condition `gpuaas.dev/SetAside` and an event say why,
-the log has the traceback, it is tried again ever more rarely, and the other pods go on. When it can be handled again the
-condition becomes False.
+whose handling raises an unexpected error is set aside as any controller does (`runtime.aside`: log, event, ever rarer
+retries), and its condition `gpuaas.dev/SetAside` gives the reason. When it can be handled again the condition becomes False.
 """
 
 import contextlib
@@ -38,6 +37,9 @@ class Kubelet(Controller):
     async def sync(self, pod: Object) -> Requeue | None:
         """Bring about what the pod should be now; when to look again."""
 
+    def subject_of(self, key: Any) -> Object | None:
+        return self._pods.get(*key) if isinstance(key, Key) and key.namespace else None
+
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.get(*key)
         if pod is None:
@@ -63,7 +65,6 @@ class Kubelet(Controller):
         if _is_set_aside(pod):  # it is known already, and each write would bring the pod back here at once
             return
         words = f"{self.name} cannot handle this pod: {why}"
-        self.recorder.event(PODS, pod, WARNING, "SetAside", words)
         with contextlib.suppress(ApiError):
             await self._write(pod, {**(pod.get("status") or {}), "conditions": self._conditions(pod, "True", words)})
 
