@@ -2,12 +2,14 @@
 
 `Jobs` keeps a row for each Workload and changes it with the Workload. What depends on others is filled in when rows are
 read: the position (the engine knows it), the ClusterQueue of a job that is not admitted (its LocalQueue names it), and
-the nodes (the pods know them). Sorting is kept until a Workload or the order of a queue changes.
+the nodes (the pods know them). Rows are kept in the order of their times, so that a page costs the rows it passes,
+whatever changed before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,13 +20,14 @@ from gpuaas.base.quantity import parse_quantity
 from gpuaas.kueue.explain.evidence import given_flavors
 from gpuaas.kueue.explain.snapshot import owner_of, state_of
 from gpuaas.kueue.ledger import is_gpu
-from gpuaas.views.paging import Key, limit_of, start_of, token_of
+from gpuaas.views.paging import Key, key_of, limit_of, token_of
 from gpuaas.views.rows import JobRow
 
 View = Mapping[str, Any]
 Family = tuple[str, ...]
 Positions = Mapping[str, int]
 """Of the Workloads that wait, by `namespace/name`: the place in their ClusterQueue, counted from 1."""
+_SHAPE: Final = (str, int, str, str)  # of sort keys
 FINISHED: Final = ("Succeeded", "Failed")
 
 
@@ -61,20 +64,21 @@ class Jobs:
         self._cluster_queue_of = cluster_queue_of
         self._kept: dict[str, _Kept] = {}
         self._unfinished: dict[str, int] = {}  # by namespace
-        self._sorted: tuple[list[Key], list[_Kept]] | None = None
-        self._sorted_by: Positions | None = None
+        self._by_time: list[tuple[str, ...]] = []  # when each was created, and its key; sorted
 
     def changed(self, namespace: str, name: str, workload: View | None) -> None:
         key = f"{namespace}/{name}"
         before = self._kept.pop(key, None)
-        if before is not None and before.row.state not in FINISHED:
-            self._count(namespace, -1)
+        if before is not None:
+            if before.row.state not in FINISHED:
+                self._count(namespace, -1)
+            del self._by_time[bisect_left(self._by_time, (before.row.created, key))]
         if workload is not None:
             row = row_of(workload)
             self._kept[key] = _Kept(row, family_of(workload))
+            insort(self._by_time, (row.created, key))
             if row.state not in FINISHED:
                 self._count(namespace, 1)
-        self._sorted = None
 
     def namespaces(self) -> set[str]:
         """Those that have jobs."""
@@ -103,27 +107,30 @@ class Jobs:
         nodes_of: Callable[[Family], list[str]] | None = None,
     ) -> JobPage:
         """A page of rows, the oldest first. `nodes_of(family)` adds where the pods of each are."""
-        keys, kept = self._in_order(positions)
-        most = limit_of(limit)
+        most, after = limit_of(limit), key_of(token, _SHAPE) if token else None
         found: list[JobRow] = []
-        last = 0
-        for at in range(start_of(keys, token), len(kept)):
-            if not wanted.takes(kept[at].row):
-                continue
+        last: Key = ()
+        for key, kept in self._in_order(wanted, positions, after):
             if len(found) == most:
-                return JobPage(found, token_of(keys[last]))
-            found.append(self._filled(kept[at], positions, nodes_of))
-            last = at
+                return JobPage(found, token_of(last))
+            found.append(self._filled(kept, positions, nodes_of))
+            last = key
         return JobPage(found, "")
 
-    def _in_order(self, positions: Positions) -> tuple[list[Key], list[_Kept]]:
-        if self._sorted is None or self._sorted_by is not positions:
-            ordered = sorted(
-                ((_sort_key(kept.row, positions), kept) for kept in self._kept.values()), key=lambda each: each[0]
-            )
-            self._sorted = [key for key, _ in ordered], [kept for _, kept in ordered]
-            self._sorted_by = positions
-        return self._sorted
+    def _in_order(self, wanted: JobFilter, positions: Positions, after: Key | None) -> Iterator[tuple[Key, _Kept]]:
+        """Those that are wanted, after a sort key. Only jobs made in the same second are put in order by their place."""
+        at = bisect_left(self._by_time, (str(after[0]),)) if after else 0
+        while at < len(self._by_time):
+            created, together = self._by_time[at][0], list[tuple[Key, _Kept]]()
+            while at < len(self._by_time) and self._by_time[at][0] == created:
+                kept = self._kept[self._by_time[at][1]]
+                at += 1
+                if wanted.takes(kept.row):
+                    together.append((_sort_key(kept.row, positions), kept))
+            together.sort(key=lambda each: each[0])
+            for each in together:
+                if after is None or each[0] > after:
+                    yield each
 
     def _filled(self, kept: _Kept, positions: Positions, nodes_of: Callable[[Family], list[str]] | None) -> JobRow:
         row = kept.row

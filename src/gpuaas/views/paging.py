@@ -8,8 +8,6 @@ that is not read from one revision.
 from __future__ import annotations
 
 import base64
-from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,11 +20,6 @@ _LONGEST_TOKEN = 2_000
 Key = tuple[str | int, ...]
 
 
-def start_of(keys: Sequence[Key], token: str) -> int:
-    """Where the page after a token begins, of rows sorted by `keys`."""
-    return bisect_right(keys, _key(token, keys)) if token and keys else 0
-
-
 def limit_of(asked: int | None) -> int:
     return MOST if not asked or asked < 0 else min(asked, MOST)
 
@@ -35,13 +28,13 @@ def token_of(key: Key) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode()
 
 
-def _key(token: str, keys: Sequence[Key]) -> Key:
-    wanted = tuple(type(part) for part in keys[0])
+def key_of(token: str, shape: tuple[type, ...]) -> Key:
+    """The sort key a token holds; `shape` says what its parts are."""
     try:
         if len(token) > _LONGEST_TOKEN:
             raise ValueError
         found: Any = msgspec.json.decode(base64.urlsafe_b64decode(token))
-        if type(found) is not list or tuple(type(part) for part in found) != wanted:
+        if type(found) is not list or tuple(type(part) for part in found) != shape:
             raise ValueError
     except ValueError:  # msgspec's and binascii's errors are ValueErrors
         raise BadRequest("continue: a token that an earlier answer gave was expected, or none") from None

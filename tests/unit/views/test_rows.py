@@ -11,7 +11,7 @@ from gpuaas.base.errors import BadRequest
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.resources import NODES, PODS, REPLICA_SETS
 from gpuaas.views.jobs import JobFilter
-from gpuaas.views.paging import MOST, limit_of, start_of
+from gpuaas.views.paging import MOST, key_of, limit_of
 from gpuaas.views.snapshot import Snapshot
 
 NOW = 1_794_744_060.0  # a minute after AT
@@ -156,7 +156,7 @@ def test_a_page_has_a_limit_whatever_is_asked(asked: int | None, given: int) -> 
 @pytest.mark.parametrize("token", ["x", "W10=", "WzEsMl0=", "bnVsbA==", "e30=", "A" * 3000, "é"])
 def test_a_token_that_is_none_is_refused(token: str) -> None:
     with pytest.raises(BadRequest, match="continue"):
-        start_of([("2026", 1, "a", "b")], token)
+        key_of(token, (str, int, str, str))
 
 
 def test_a_queue_has_a_row_for_each_flavor_and_resource() -> None:

@@ -31,6 +31,7 @@ OBJECTS = st.one_of(
         st.builds(
             workload, NAMES, SPACES, gpus=st.integers(0, 3), queue=NAMES, conditions=CONDITIONS,
             owner=st.sampled_from(("", "train")), admitted=st.sampled_from(("", "a")),
+            at=st.sampled_from(("2026-11-15T12:00:00Z", "2026-11-15T12:00:01Z")),
         ),
     ),
     st.tuples(st.just(LOCAL_QUEUES), st.builds(local_queue, NAMES, NAMES, SPACES)),
@@ -77,3 +78,13 @@ def test_rows_after_changes_are_those_of_a_snapshot_made_from_lists(
     for (resource, _, _), obj in sorted(left.items(), key=lambda each: each[0][1:]):
         listed.take_all(resource, [obj])
     assert everything(changed, positions) == everything(listed, positions)
+    rows = changed.jobs.listed(JobFilter(), positions).rows
+    assert rows == sorted(rows, key=lambda row: (row.created, row.position or 0, row.workload, row.namespace))
+    pages, token = [], ""
+    while True:
+        page = changed.jobs.listed(JobFilter(), positions, limit=2, token=token)
+        pages += page.rows
+        token = page.continue_
+        if not token:
+            break
+    assert pages == rows
