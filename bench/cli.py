@@ -197,7 +197,7 @@ def _pid(home: Path) -> int:
 
 
 def _idle(home: Path, nodes: int) -> float:
-    """The share of a core that the server uses when nobody asks it for anything."""
+    """The share of a core that the server uses while no requests arrive."""
     pid = _pid(home)
     time.sleep(QUIET_SECONDS if nodes > 1 else 5)  # what the start and the commands left to do
     before = cpu_seconds(pid)

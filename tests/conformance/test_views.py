@@ -93,7 +93,7 @@ def test_a_reason_names_no_job_of_a_namespace_that_the_user_may_not_read(
     shell("user", "add", "fay", "--role", "edit", "-n", "team-a", "--fleet", "--out", mine)
     shell("run", "-n", "team-a", "--name", "late", "--gpus", "L4:13", "--", "sleep", "600")
     eventually(lambda: shell.state("team-a", "job/late") == "Pending", "no workload was made")
-    told = shell("why", "--kubeconfig", mine, "-n", "team-a", "late")
-    assert "late: Pending" in told
-    assert "team-b/" not in told
+    answer = shell("why", "--kubeconfig", mine, "-n", "team-a", "late")
+    assert "late: Pending" in answer
+    assert "team-b/" not in answer
     shell("cancel", "-n", "team-a", "late")

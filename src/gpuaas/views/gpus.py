@@ -56,7 +56,7 @@ class Gpus:
         return NodeTypes(sorted(executors), sorted(products))
 
     def listed(self, *, usage: bool = True, per_node: bool = True) -> list[GpuRow]:
-        """By product and resource. Without `usage` nothing is told of what pods use; without `per_node`, only sums."""
+        """By product and resource. Without `usage`, `used` and `free` are None; without `per_node`, only sums."""
         found: dict[tuple[str, str], list[NodeGpus]] = {}
         for name in sorted(self._nodes) if per_node else self._nodes:
             node = self._nodes[name]
@@ -67,7 +67,7 @@ class Gpus:
         return [_row(product, resource, parts, per_node) for (product, resource), parts in sorted(found.items())]
 
     def nodes(self, *, holders: bool = True) -> list[NodeRow]:
-        """By name; without `holders` nothing is told of the pods."""
+        """By name; without `holders`, nothing about pods."""
         return [self._node_row(name, self._nodes[name], holders=holders) for name in sorted(self._nodes)]
 
     def _node_row(self, name: str, node: _Node, *, holders: bool) -> NodeRow:
