@@ -17,6 +17,7 @@ from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
+from gpuaas.executors.nodes import NodeSpec
 from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps
 
@@ -42,7 +43,8 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     pods = deps.informers.of(PODS)
     lines = SimulatedLines(Owners(deps.client, deps.discovery), pods, deps.clock, fleet.speed)
     parts.cluster.logs = Logs({"simulated": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
+    made: list[Controller] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
+    return [*made, *_gpu_nodes(deps, nodes)]
 
 
 def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controller]:
@@ -55,7 +57,19 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controlle
     node, folder = this_machine(), home / "pods" / parts.cluster.name
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder)]
+    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder), *_gpu_nodes(deps, [node])]
+
+
+def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
+    """Who derives what nodes with cards offer; nobody where there are none."""
+    from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
+
+    owned = {
+        node.name: NodeCards(node.cards, node.driver, node.executor == "simulated", node.labels)
+        for node in nodes
+        if node.gpu_count or node.found
+    }
+    return [GpuNodes(deps, owned)] if owned else []
 
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:

@@ -13,7 +13,15 @@ from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import LEASES, NODES
 from gpuaas.executors.annotations import is_lost
-from gpuaas.executors.nodes import NodeSpec, added_resources, conditions, is_ready, labels_of, node_object
+from gpuaas.executors.nodes import (
+    NodeSpec,
+    added_resources,
+    amounts_of,
+    conditions,
+    is_ready,
+    labels_of,
+    node_object,
+)
 from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import labels_of as labels_on
@@ -56,7 +64,7 @@ class NodeKeeper(Controller):
             return None
         await self._renew(node)
         if not is_ready(node):
-            status = {"conditions": conditions(self.clock.now())}
+            status = {"conditions": _with_others(conditions(self.clock.now()), node)}
             await self.client.patch(NODES, key, {"status": status}, subresource="status", field_manager=MANAGER)
         added = added_resources(self._specs[key], node)
         if added is not None:
@@ -74,10 +82,12 @@ class NodeKeeper(Controller):
                 pass
             else:
                 return
+        # What its cards offer stays as it was: it depends on more than the cards, and its own controller derives it.
+        amounts = amounts_of(spec)
+        status = {**wanted["status"], "capacity": amounts, "allocatable": amounts}
+        status["conditions"] = _with_others(status["conditions"], known or {})
         await self.client.patch(NODES, spec.name, {"metadata": {"labels": labels_of(spec)}}, field_manager=MANAGER)
-        await self.client.patch(
-            NODES, spec.name, {"status": wanted["status"]}, subresource="status", field_manager=MANAGER
-        )
+        await self.client.patch(NODES, spec.name, {"status": status}, subresource="status", field_manager=MANAGER)
 
     async def _remove(self, name: str) -> None:
         for resource, namespace in ((NODES, ""), (LEASES, NAMESPACE)):
@@ -104,3 +114,10 @@ class NodeKeeper(Controller):
                 "spec": spec,
             }
             await self.client.create(LEASES, lease, NAMESPACE, field_manager=MANAGER)
+
+
+def _with_others(own: Sequence[Object], node: Mapping[str, Any]) -> list[Object]:
+    """Conditions that others keep on the node stay."""
+    types = {one["type"] for one in own}
+    known = (node.get("status") or {}).get("conditions") or ()
+    return [*own, *(one for one in known if one["type"] not in types)]

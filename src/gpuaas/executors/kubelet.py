@@ -8,13 +8,17 @@ condition becomes False.
 
 import contextlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
+from gpuaas.devices.allocate import RefusedError
+from gpuaas.devices.holding import NoDeviceError
 from gpuaas.executors import statuses
+from gpuaas.executors.devices import DeviceBook, annotation_patch
 from gpuaas.executors.limits import MAX_CONTAINERS
 from gpuaas.runtime.controller import Controller, Requeue
 from gpuaas.runtime.events import WARNING
@@ -25,6 +29,7 @@ from gpuaas.runtime.writes import merge_diff
 
 SET_ASIDE = "gpuaas.dev/SetAside"  # type of condition
 _MANAGER = "kubelet"
+_LOOK_FOR_DEVICES = 1.0
 _LONGEST = 1024  # characters of an error that are shown
 
 
@@ -33,6 +38,7 @@ class Kubelet(Controller):
 
     component = "kubelet"
     _pods: Informer
+    _devices: DeviceBook
 
     @abstractmethod
     async def sync(self, pod: Object) -> Requeue | None:
@@ -58,6 +64,34 @@ class Kubelet(Controller):
         if _is_set_aside(pod):
             await self._note_recovery(key, uid_of(pod))
         return again
+
+    async def _take_devices(self, pod: Object, node: Mapping[str, Any]) -> Object | Requeue | None:
+        """The pod with its devices in its annotation; or when to look again, where none are free; None where it was
+        refused."""
+        try:
+            devices = self._devices.give(pod, node)
+        except NoDeviceError as short:
+            words = f"waiting for devices on node {node['metadata']['name']}: {short}"
+            status = statuses.creating(pod, self._address(node), self.clock.now(), "ContainerCreating", words)
+            if await self._write(pod, status):
+                self.recorder.event(PODS, pod, WARNING, "DevicesUnavailable", words)
+            return Requeue(_LOOK_FOR_DEVICES)
+        except RefusedError as refusal:
+            words = f"Allocate failed due to rpc error: code = Unknown desc = {refusal}, which is unexpected"
+            reason = "UnexpectedAdmissionError"
+            await self._write(pod, statuses.refused(pod, reason, f"Pod was rejected: {words}", self.clock.now()))
+            self.recorder.event(PODS, pod, WARNING, reason, words)
+            return None
+        patch = annotation_patch(pod, devices)
+        if patch is None:
+            return pod
+        metadata = pod["metadata"]
+        return await self.client.patch(
+            PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
+        )
+
+    @abstractmethod
+    def _address(self, node: Mapping[str, Any]) -> str: ...
 
     async def _note_trouble(self, pod: Object, why: str) -> None:
         if _is_set_aside(pod):  # it is known already, and each write would bring the pod back here at once
