@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
 from gpuaas.apiserver.listener import Listener, listen
@@ -32,6 +32,7 @@ from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.observe.requests import RequestCounter
 
 if TYPE_CHECKING:
+    from gpuaas.executors.machine import Gpus
     from gpuaas.runtime.controller import Controllers
 
 _log = logging.getLogger("gpuaas")
@@ -83,6 +84,8 @@ class ControlPlane:
         self.home.make()
         self.home.lock()
         self._stack.callback(self.home.unlock)
+        looking = asyncio.create_task(asyncio.to_thread(self._look_for_gpus), name="gpus")
+        self._stack.push_async_callback(_cancelled, looking)
         self.trust = self._trust()
         ids = SystemIds()
         for name in self.settings.clusters:
@@ -98,6 +101,9 @@ class ControlPlane:
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)
+        self._gpus = await looking
+        if self._gpus is not None and self._gpus.is_news:
+            _log.warning("GPUs of this machine: %s", self._gpus.in_words)
         if self.settings.fleet is None:
             await self._furnish_machine(self.clusters[self.settings.clusters[0]])
         self.server = Server(
@@ -124,6 +130,14 @@ class ControlPlane:
         )
         self._stack.push_async_callback(_cancelled, collecting)
 
+    def _look_for_gpus(self) -> "Gpus | None":
+        """In a thread, while the stores are opened: a driver may take a second to answer."""
+        if self.settings.fleet is not None:
+            return None
+        from gpuaas.executors.machine import look_for_gpus
+
+        return look_for_gpus()
+
     def _trust(self) -> Trust:
         try:
             trust = Trust(self.home.certificates, self.home.users, self.clock)
@@ -136,8 +150,9 @@ class ControlPlane:
         """Whoever is told that it is ready finds a queue; only the first start pays for it."""
         if not has_process_class(parts.cluster):
             from gpuaas.assembly.nodes import furnish_machine
+            from gpuaas.executors.machine import NO_GPUS
 
-            await furnish_machine(parts)
+            await furnish_machine(parts, self._gpus or NO_GPUS)
 
     async def _listen(self) -> Listener:
         host = self.settings.host
@@ -171,6 +186,7 @@ class ControlPlane:
                     here,
                     self.server.turns.take,
                     self.settings.kueue_text,
+                    self._gpus,
                 )
             )
         collector.begin()
@@ -219,7 +235,7 @@ class ControlPlane:
             allocator.trim()
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancelled(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

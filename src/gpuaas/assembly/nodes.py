@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
@@ -21,15 +21,20 @@ from gpuaas.executors.nodes import NodeSpec
 from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps
 
+if TYPE_CHECKING:
+    from gpuaas.executors.machine import Gpus
+
 _log = logging.getLogger("gpuaas")
 _QUEUE = "this-machine"
 
 
-def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None) -> list[Controller]:
+def executors(
+    parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None, gpus: "Gpus | None" = None
+) -> list[Controller]:
     """Run them together with the controllers of the cluster. Without a fleet, the cluster with a home has this machine."""
     if fleet is not None:
         return _simulated(parts, deps, fleet)
-    return _this_machine(parts, deps, home) if home is not None else []
+    return _this_machine(parts, deps, home, gpus) if home is not None else []
 
 
 def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller]:
@@ -47,14 +52,14 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     return [*made, *_gpu_nodes(deps, nodes)]
 
 
-def _this_machine(parts: ClusterParts, deps: Deps, home: Path) -> list[Controller]:
+def _this_machine(parts: ClusterParts, deps: Deps, home: Path, gpus: "Gpus | None") -> list[Controller]:
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
-    from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.machine import NO_GPUS, this_machine
     from gpuaas.executors.process import ProcessKubelet
     from gpuaas.executors.process_logs import ProcessLines
 
-    node, folder = this_machine(), home / "pods" / parts.cluster.name
+    node, folder = this_machine(gpus or NO_GPUS), home / "pods" / parts.cluster.name
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
     return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder), *_gpu_nodes(deps, [node])]
@@ -80,29 +85,33 @@ async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
     await _make_all(parts, client, fleet.objects)
 
 
-async def furnish_machine(parts: ClusterParts) -> None:
+async def furnish_machine(parts: ClusterParts, gpus: "Gpus") -> None:
     """What this machine needs to run what is submitted: once, and never again what people took away since."""
     if has_process_class(parts.cluster):
         return
     client = LocalClient(parts.cluster, parts.access.system_user("bootstrap"), "gpuaas")
-    await _make_all(parts, client, [*_machine_queue(), _machine(parts.cluster.clock.now())])
+    await _make_all(parts, client, [*_machine_queue(gpus), _machine(parts.cluster.clock.now(), gpus)])
     await furnish_process_class(client)
 
 
-def _machine(now: float) -> Mapping[str, Any]:
+def _machine(now: float, gpus: "Gpus") -> Mapping[str, Any]:
     from gpuaas.executors.machine import this_machine
     from gpuaas.executors.nodes import node_object
 
-    return node_object(this_machine(), now)
+    return node_object(this_machine(gpus), now)
 
 
-def _machine_queue() -> list[Mapping[str, Any]]:
-    """A queue for this machine, as large as it is, so that what is submitted here waits for room and then runs."""
+def _machine_queue(gpus: "Gpus") -> list[Mapping[str, Any]]:
+    """A queue for this machine, as large as it is with what its cards offer, so that what is submitted here waits for
+    room and then runs."""
     from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.nodes import as_born
 
-    node, name, api = this_machine(), _QUEUE, "kueue.x-k8s.io/v1beta2"
+    node, name, api = this_machine(gpus), _QUEUE, "kueue.x-k8s.io/v1beta2"
     quotas = [{"name": "cpu", "nominalQuota": node.cpu}, {"name": "memory", "nominalQuota": node.memory}]
-    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": name, "resources": quotas}]}
+    offered = as_born(node, node.cards()).capacity
+    quotas += [{"name": resource, "nominalQuota": amount} for resource, amount in sorted(offered.items())]
+    group = {"coveredResources": [each["name"] for each in quotas], "flavors": [{"name": name, "resources": quotas}]}
     return [
         {
             "apiVersion": api,

@@ -87,14 +87,23 @@ def _amount(limit: Any) -> str | None:
 
 
 @click.command()
+@click.option("--cards", "by_card", is_flag=True, help="Each card: its node, index, UUID, memory, sharing and holders.")
 @on_a_cluster("wide")
-def gpus(target: Target) -> None:
+def gpus(target: Target, by_card: bool) -> None:
     """The GPUs of the nodes: product, how many, how many in use."""
+    if by_card:
+        from gpuaas.cli.cards import show_cards
+
+        return show_cards(target)
     rows = target.work(gpu_rows)
 
     def in_words() -> None:
         if not rows:
             click.echo("no node offers GPUs")
+            from gpuaas.cli.cards import driver_faults
+
+            for words in target.work(driver_faults):
+                click.echo(words, err=True)
         elif target.output == "wide":
             _NODE_COLUMNS.table([{**row, **node} for row in rows for node in row["perNode"]]).print()
         else:
@@ -110,7 +119,7 @@ async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]
     """By product, with those of each node; without what is in use for who may not see all pods."""
     from gpuaas.client.resources import NODES
 
-    nodes, pods = (await client.list(NODES)).items, await _pods(client)
+    nodes, pods = (await client.list(NODES)).items, await all_pods(client)
     used = None if pods is None else _used(pods)
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for node in nodes:
@@ -155,7 +164,7 @@ def _gpus(amounts: "Object | None") -> Iterator[tuple[str, int]]:
     return ((name, parse_quantity(amount).value) for name, amount in (amounts or {}).items() if is_gpu(name))
 
 
-async def _pods(client: "HttpClient") -> "list[Object] | None":
+async def all_pods(client: "HttpClient") -> "list[Object] | None":
     """All pods; None for who may not see them, and so cannot know how many GPUs are in use."""
     from gpuaas.base.errors import ApiError
     from gpuaas.client.resources import PODS

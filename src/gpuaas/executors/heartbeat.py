@@ -14,6 +14,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import LEASES, NODES
 from gpuaas.executors.annotations import is_lost
 from gpuaas.executors.nodes import (
+    GPU_DRIVER,
     NodeSpec,
     added_resources,
     amounts_of,
@@ -24,6 +25,7 @@ from gpuaas.executors.nodes import (
 )
 from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.events import WARNING
 from gpuaas.runtime.metadata import labels_of as labels_on
 
 NAMESPACE = "kube-node-lease"
@@ -52,8 +54,11 @@ class NodeKeeper(Controller):
             if EXECUTOR in labels_on(node) and name not in self._specs:
                 await self._remove(name)
         await asyncio.gather(*(self._register(spec) for spec in self._specs.values()))
-        for name in self._specs:
+        for name, spec in self._specs.items():
             self.queue.add(name)
+            node = self._nodes.get("", name)
+            if spec.gpu_fault and node is not None:
+                self.recorder.event(NODES, node, WARNING, "GPUDriver", spec.gpu_fault)
         await super().run()
 
     async def reconcile(self, key: str) -> Requeue | None:
@@ -85,7 +90,7 @@ class NodeKeeper(Controller):
         # What its cards offer stays as it was: it depends on more than the cards, and its own controller derives it.
         amounts = amounts_of(spec)
         status = {**wanted["status"], "capacity": amounts, "allocatable": amounts}
-        status["conditions"] = _with_others(status["conditions"], known or {})
+        status["conditions"] = _with_others(status["conditions"], known or {}, without=(GPU_DRIVER,))
         await self.client.patch(NODES, spec.name, {"metadata": {"labels": labels_of(spec)}}, field_manager=MANAGER)
         await self.client.patch(NODES, spec.name, {"status": status}, subresource="status", field_manager=MANAGER)
 
@@ -116,8 +121,8 @@ class NodeKeeper(Controller):
             await self.client.create(LEASES, lease, NAMESPACE, field_manager=MANAGER)
 
 
-def _with_others(own: Sequence[Object], node: Mapping[str, Any]) -> list[Object]:
+def _with_others(own: Sequence[Object], node: Mapping[str, Any], without: Sequence[str] = ()) -> list[Object]:
     """Conditions that others keep on the node stay."""
-    types = {one["type"] for one in own}
+    types = {one["type"] for one in own}.union(without)
     known = (node.get("status") or {}).get("conditions") or ()
     return [*own, *(one for one in known if one["type"] not in types)]

@@ -20,6 +20,7 @@ from gpuaas.devices.labels import Machine
 from gpuaas.nodefit.amounts import is_extended
 from gpuaas.nodefit.names import EXECUTOR
 
+GPU_DRIVER = "gpuaas.dev/GPUDriver"  # condition of this machine's node
 VERSION = f"v1.36.0+gpuaas-{gpuaas.__version__}"
 
 
@@ -39,6 +40,7 @@ class NodeSpec:
     found: tuple[Card, ...] = ()  # by this machine's driver
     driver: Machine = SIMULATED
     gpu_fault: str = ""  # why the driver of this machine could not be asked, and what to do
+    gpu_fault_kind: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, Any]] = ()
     executor: str = "simulated"
@@ -64,7 +66,7 @@ def node_object(spec: NodeSpec, now: float) -> Object:
         "status": {
             "capacity": {**amounts, **born.capacity},
             "allocatable": {**amounts, **born.allocatable},
-            "conditions": conditions(now),
+            "conditions": [*conditions(now), *driver_condition(spec, now)],
             "addresses": [
                 {"type": "InternalIP", "address": spec.address},
                 {"type": "Hostname", "address": spec.name},
@@ -137,6 +139,16 @@ def conditions(now: float) -> list[Object]:
         }
         for kind, status, reason, message in good
     ]
+
+
+def driver_condition(spec: NodeSpec, now: float) -> list[Object]:
+    """What is wrong with the driver of this machine; nothing where it answers."""
+    if not spec.gpu_fault:
+        return []
+    reason = "".join(word.title() for word in spec.gpu_fault_kind.split("-")) or "Failed"
+    moment = rfc3339(now)
+    condition = {"type": GPU_DRIVER, "status": "False", "reason": reason, "message": spec.gpu_fault}
+    return [{**condition, "lastHeartbeatTime": moment, "lastTransitionTime": moment}]
 
 
 def is_ready(node: Mapping[str, Any]) -> bool:

@@ -1,11 +1,14 @@
 """Nodes with cards under NVIDIA's configuration: what they offer, what pods are given, and what a mistake changes."""
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from gpuaas.apiserver.logs import LogOptions
+from gpuaas.base.clock import VirtualClock
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
@@ -40,6 +43,15 @@ def crew(*specs: NodeSpec) -> list[Any]:
         return GpuNodes(deps, owned)
 
     return [keeper, kubelet, cards, PodScheduler]
+
+
+@asynccontextmanager
+async def playing(*specs: NodeSpec, cluster: FakeCluster | None = None) -> AsyncIterator[Stage]:
+    if cluster is None:
+        cluster = FakeCluster(VirtualClock())
+        cluster.serve(POLICIES)
+    async with stage(*crew(*specs), cluster=cluster) as on:
+        yield on
 
 
 def share(on: Stage, *, default: str = "", name: str = "sharing", **data: str) -> None:
@@ -98,12 +110,12 @@ def condition(on: Stage, node: str, kind: str) -> Any:
 
 
 def events(on: Stage, reason: str) -> list[Any]:
-    return [one for one in on.cluster.objects(EVENTS) if one["reason"] == reason]
+    return [one for one in on.cluster.all(EVENTS) if one["reason"] == reason]
 
 
 @scenario
 async def test_a_node_is_born_with_its_cards_what_they_offer_and_their_labels() -> None:
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         assert offers(on, "a100") == offers(on, "a100", "capacity") == {"nvidia.com/gpu": "2"}
         found = labels(on, "a100")
@@ -118,7 +130,7 @@ async def test_a_node_is_born_with_its_cards_what_they_offer_and_their_labels() 
 
 @scenario
 async def test_a_time_sliced_card_serves_four_pods_and_a_fifth_waits() -> None:
-    async with stage(*crew(ONE)) as on:
+    async with playing(ONE) as on:
         await on.advance(1)
         share(on, any=FOUR)
         await on.advance(1)
@@ -147,7 +159,7 @@ async def test_a_time_sliced_card_serves_four_pods_and_a_fifth_waits() -> None:
 
 @scenario
 async def test_whole_cards_go_to_one_pod_each_and_come_back_when_it_ends() -> None:
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         on.cluster.put(PODS, asks("a", script="sleep 30"))
         on.cluster.put(PODS, asks("b"))
@@ -163,7 +175,7 @@ async def test_whole_cards_go_to_one_pod_each_and_come_back_when_it_ends() -> No
 
 @scenario
 async def test_nvidia_smi_in_a_pod_prints_what_it_was_given() -> None:
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         on.cluster.put(PODS, asks("p", 2, script="nvidia-smi -L; echo $CUDA_VISIBLE_DEVICES; sleep 100"))
         await on.advance(5)
@@ -171,7 +183,7 @@ async def test_nvidia_smi_in_a_pod_prints_what_it_was_given() -> None:
         lines = SimulatedLines(Owners(on.deps.client, on.deps.discovery), on.deps.informers.of(PODS), on.clock, 1.0)
         logs = Logs({"simulated": lines}, on.deps.informers.of(NODES))
         found = on.cluster.read(PODS, "p", "default")
-        said = b"".join([part async for part in logs.stream(found, LogOptions("main"))]).decode().splitlines()
+        said = b"".join([part async for part in logs.read(found, LogOptions())]).decode().splitlines()
         assert said == [
             f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {held[0]})",
             f"GPU 1: NVIDIA A100-SXM4-40GB (UUID: {held[1]})",
@@ -191,7 +203,7 @@ async def test_nvidia_smi_in_a_pod_prints_what_it_was_given() -> None:
 def test_a_mistake_is_named_and_changes_nothing(text: str, words: str) -> None:
     @scenario
     async def play() -> None:
-        async with stage(*crew(ONE)) as on:
+        async with playing(ONE) as on:
             await on.advance(1)
             share(on, any=FOUR)
             await on.advance(1)
@@ -209,7 +221,7 @@ def test_a_mistake_is_named_and_changes_nothing(text: str, words: str) -> None:
 
 @scenario
 async def test_the_key_for_a_node_follows_its_label_then_the_default_then_the_only_one() -> None:
-    async with stage(*crew(ONE)) as on:
+    async with playing(ONE) as on:
         await on.advance(1)
         share(on, two=FOUR.replace("4", "2"), ten=FOUR.replace("4", "10"))
         await on.advance(1)
@@ -218,10 +230,10 @@ async def test_the_key_for_a_node_follows_its_label_then_the_default_then_the_on
         policy(on, default="two")
         await on.advance(1)
         assert offers(on, "one") == {"nvidia.com/gpu": "2"}
-        label(on, "one", **{"device__plugin_config": "ten"})
+        label(on, "one", device__plugin_config="ten")
         await on.advance(1)
         assert offers(on, "one") == {"nvidia.com/gpu": "10"}
-        label(on, "one", **{"device__plugin_config": "none"})
+        label(on, "one", device__plugin_config="none")
         await on.advance(1)
         assert offers(on, "one") == {"nvidia.com/gpu": "10"}, "a key that is not there changes nothing"
         assert "has no key none; it has: ten, two" in condition(on, "one", "DevicePluginConfig")["message"]
@@ -229,7 +241,7 @@ async def test_the_key_for_a_node_follows_its_label_then_the_default_then_the_on
 
 @scenario
 async def test_a_mig_label_partitions_the_cards_and_one_that_cannot_be_fails() -> None:
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         label(on, "a100", mig_config="all-1g.5gb")
         await on.advance(1)
@@ -250,7 +262,7 @@ async def test_a_mig_label_partitions_the_cards_and_one_that_cannot_be_fails() -
 
 @scenario
 async def test_a_card_without_mig_fails_with_the_reason() -> None:
-    async with stage(*crew(ONE)) as on:
+    async with playing(ONE) as on:
         await on.advance(1)
         label(on, "one", mig_config="all-1g.5gb")
         await on.advance(1)
@@ -261,7 +273,7 @@ async def test_a_card_without_mig_fails_with_the_reason() -> None:
 
 @scenario
 async def test_a_layout_changes_when_the_pods_on_its_cards_are_gone() -> None:
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         on.cluster.put(PODS, asks("p", script="sleep 30"))
         await on.advance(3)
@@ -278,7 +290,7 @@ async def test_a_layout_changes_when_the_pods_on_its_cards_are_gone() -> None:
 
 @scenario
 async def test_what_somebody_writes_by_hand_is_put_back() -> None:
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         found = on.cluster.read(NODES, "a100")
         fake = {"nvidia.com/gpu": "64", "nvidia.com/mig-1g.5gb": "7"}
@@ -301,7 +313,7 @@ async def test_what_somebody_writes_by_hand_is_put_back() -> None:
 @scenario
 async def test_after_a_restart_layouts_and_devices_are_as_they_were() -> None:
     cluster: FakeCluster | None = None
-    async with stage(*crew(A100)) as on:
+    async with playing(A100) as on:
         await on.advance(1)
         label(on, "a100", mig_config="all-3g.20gb")
         await on.advance(1)
@@ -310,7 +322,7 @@ async def test_after_a_restart_layouts_and_devices_are_as_they_were() -> None:
         await on.advance(5)
         cluster, before = on.cluster, {number: devices(on, f"p{number}") for number in range(3)}
         assert len({one for held in before.values() for one in held}) == 3
-    async with stage(*crew(A100), cluster=cluster) as on:
+    async with playing(A100, cluster=cluster) as on:
         await on.advance(2)
         assert offers(on, "a100") == {"nvidia.com/mig-3g.20gb": "4"}, "nothing is offered twice"
         assert {number: devices(on, f"p{number}") for number in range(3)} == before
