@@ -94,7 +94,8 @@ def gpus(target: Target, by_card: bool) -> None:
     if by_card:
         from gpuaas.cli.cards import show_cards
 
-        return show_cards(target)
+        show_cards(target)
+        return
     rows = target.work(gpu_rows)
 
     def in_words() -> None:

@@ -56,9 +56,9 @@ class NodeKeeper(Controller):
         await asyncio.gather(*(self._register(spec) for spec in self._specs.values()))
         for name, spec in self._specs.items():
             self.queue.add(name)
-            node = self._nodes.get("", name)
-            if spec.gpu_fault and node is not None:
-                self.recorder.event(NODES, node, WARNING, "GPUDriver", spec.gpu_fault)
+            registered = self._nodes.get("", name)
+            if spec.gpu_fault and registered is not None:
+                self.recorder.event(NODES, registered, WARNING, "GPUDriver", spec.gpu_fault)
         await super().run()
 
     async def reconcile(self, key: str) -> Requeue | None:
