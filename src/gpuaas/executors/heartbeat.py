@@ -35,6 +35,7 @@ MANAGER = "kubelet"
 
 
 class NodeKeeper(Controller):
+    component = "kubelet"
     workers = 4
 
     def __init__(self, deps: Deps, specs: Sequence[NodeSpec], executor: str) -> None:
