@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gpuaas.devices.cards import Card
@@ -108,17 +108,28 @@ def default_config(cards: tuple[Card, ...]) -> PluginConfig:
     return PluginConfig(mig_strategy="mixed" if any(card.mig for card in cards) else "none")
 
 
-def keep(config: PluginConfig, source: str) -> str:
-    """The text of the annotation CONFIG. `source`: the ConfigMap and key it comes from."""
-    return json.dumps({"source": source, "document": document_of(config)}, separators=(",", ":"), sort_keys=True)
+def keep(config: PluginConfig, source: str, *, says_strategy: bool = True) -> str:
+    """The text of the annotation CONFIG. `source`: the ConfigMap and key it comes from. `says_strategy`: whether the MIG
+    strategy was configured; if not, it follows the cards, also when their layout changes later."""
+    document = document_of(config)
+    if not says_strategy:
+        del document["flags"]["migStrategy"]
+    return json.dumps({"source": source, "document": document}, separators=(",", ":"), sort_keys=True)
 
 
-def config_in_force(text: str) -> PluginConfig | None:
-    """The configuration a node's annotation keeps; None where it keeps none that can be read."""
+def config_in_force(text: str, cards: tuple[Card, ...] = ()) -> PluginConfig | None:
+    """The configuration a node's annotation keeps, for its cards; None where it keeps none that can be read."""
+    if not text:
+        return None
     try:
-        found = load(json.loads(text)["document"]) if text else None
-        if found is not None:
-            check_size(found)
+        document = json.loads(text)["document"]
+        found = load(document)
+        check_size(found)
+        said = "migStrategy" in document["flags"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found
+    return found if said else with_default_strategy(found, cards)
+
+
+def with_default_strategy(config: PluginConfig, cards: tuple[Card, ...]) -> PluginConfig:
+    return replace(config, mig_strategy=default_config(cards).mig_strategy)

@@ -56,6 +56,12 @@ class DeviceBook:
         here[uid] = found
         return found
 
+    def are_open(self, devices: Sequence[Held], node: View) -> bool:
+        """Whether the node, as it is known now, still has them to give: a card that is to change takes no work."""
+        offered, _ = self._offer(node)
+        known = {device.uuid: device.card for found in offered.values() for device in found.values()}
+        return all(one.uuid in known and not known[one.uuid].unhealthy for one in devices)
+
     def taken(self, node: str) -> list[Held]:
         """What pods hold there, also those that are gone while something of them runs."""
         held = dict(self._given.get(node, {}))
@@ -82,7 +88,7 @@ class DeviceBook:
 
 def offer_of(spec: NodeSpec, cards_text: str, config_text: str) -> tuple[Offer, PluginConfig]:
     cards = inventory.restored(spec.cards(), cards_text)
-    config = config_in_force(config_text) or default_config(cards)
+    config = config_in_force(config_text, cards) or default_config(cards)
     try:
         return offer(cards, config), config
     except ConfigError:

@@ -16,7 +16,7 @@ from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.devices.allocate import RefusedError
-from gpuaas.devices.holding import NoDeviceError
+from gpuaas.devices.holding import ANNOTATION, NoDeviceError
 from gpuaas.executors import statuses
 from gpuaas.executors.devices import DeviceBook, annotation_patch
 from gpuaas.executors.limits import MAX_CONTAINERS
@@ -38,6 +38,7 @@ class Kubelet(Controller):
 
     component = "kubelet"
     _pods: Informer
+    _nodes: Informer
     _devices: DeviceBook
 
     @abstractmethod
@@ -86,9 +87,19 @@ class Kubelet(Controller):
         if patch is None:
             return pod
         metadata = pod["metadata"]
-        return await self.client.patch(
+        given = await self.client.patch(
             PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
         )
+        latest = self._nodes.get("", node["metadata"]["name"])
+        if latest is not None and self._devices.are_open(devices, latest):
+            return given
+        # Whoever changes a card closes it first and looks for holders after; we hold first and look whether it is closed.
+        self._devices.release(node["metadata"]["name"], uid_of(pod))
+        nothing = {"metadata": {"uid": uid_of(pod), "annotations": {ANNOTATION: None}}}
+        await self.client.patch(
+            PODS, metadata["name"], nothing, metadata["namespace"], subresource="status", field_manager=_MANAGER
+        )
+        return Requeue(_LOOK_FOR_DEVICES)
 
     @abstractmethod
     def _address(self, node: Mapping[str, Any]) -> str: ...

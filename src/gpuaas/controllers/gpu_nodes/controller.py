@@ -43,6 +43,7 @@ ON_NODE: Final = "node"  # index of pods, shared by all who ask for it
 CONFIG_CONDITION: Final = "gpuaas.dev/DevicePluginConfig"
 MIG_CONDITION: Final = "gpuaas.dev/MigConfig"
 _EVERYTHING: Final = ""
+_SETTLING: Final = 0.2  # seconds between closing a card and changing it: by then every holder is seen
 _MANAGER: Final = "gpu-operator"
 
 
@@ -67,7 +68,7 @@ class GpuNodes(Controller):
         self._cards: dict[str, tuple[Card, ...]] = {}
         self._surface = Surface()
         self._loaded = False
-        self._waiting: set[str] = set()  # nodes that wait for pods to leave their cards
+        self._waiting: dict[str, float] = {}  # nodes whose cards are closed for a change, and since when
         self._nodes = self.follow(deps.informers.of(NODES), self._known)
         self._policies = self.follow(deps.informers.of(POLICIES), lambda _: (_EVERYTHING,), delay=0.02)
         self._config_maps = self.follow(deps.informers.outline(CONFIG_MAPS), self._configures, delay=0.02)
@@ -99,7 +100,7 @@ class GpuNodes(Controller):
             return None
         node = self._nodes.get("", key)
         if node is not None:
-            await self._settle(key, node)
+            return await self._settle(key, node)
         return None
 
     # What is configured
@@ -177,7 +178,7 @@ class GpuNodes(Controller):
 
     # One node
 
-    async def _settle(self, name: str, node: Object) -> None:
+    async def _settle(self, name: str, node: Object) -> Requeue | None:
         owned, annotations, labels = self._owned[name], annotations_of(node), labels_of(node)
         cards = self._cards.get(name)
         if cards is None:
@@ -188,15 +189,20 @@ class GpuNodes(Controller):
             owned.machine,
             labels,
             self._surface,
-            (config_in_force(text), text),
+            text,
             self._holders(name),
             may_change=owned.simulated,
+            settled=self.clock.now() - self._waiting.get(name, self.clock.now()) >= _SETTLING,
         )
         self._cards[name] = decision.cards
-        waits = decision.mig.state == PENDING
-        (self._waiting.add if waits else self._waiting.discard)(name)
         await self._write(node, owned, decision)
         self._tell_node(node, labels, text, decision)
+        if decision.mig.state != PENDING:
+            self._waiting.pop(name, None)
+            return None
+        since = self._waiting.setdefault(name, self.clock.now())
+        left = since + _SETTLING - self.clock.now()
+        return Requeue(left) if left > 0 else None
 
     def _holders(self, node: str) -> dict[str, list[str]]:
         """Pods by the card they hold something of."""
@@ -285,7 +291,7 @@ def _metadata(node: Object, owned: NodeCards, decision: Decision) -> Object:
 
 
 def _in_words(decision: Decision) -> str:
-    config = config_in_force(decision.text)
+    config = config_in_force(decision.text, decision.cards)
     shared = config.sharing.resources if config is not None else ()
     listed = ", ".join(f"{name}: {amount}" for name, amount in sorted(decision.advertised.capacity.items()))
     how = (

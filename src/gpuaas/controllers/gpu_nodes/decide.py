@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gpuaas.controllers.gpu_nodes.surface import Surface
-from gpuaas.devices.advertise import Advertised, advertise, default_config, keep
+from gpuaas.devices.advertise import Advertised, advertise, config_in_force, default_config, keep, with_default_strategy
 from gpuaas.devices.cards import Card
 from gpuaas.devices.inventory import layout_of, with_layout, without_mig
 from gpuaas.devices.labels import Machine
@@ -62,21 +62,22 @@ def decide(
     machine: Machine,
     labels: Mapping[str, str],
     surface: Surface,
-    kept: tuple[PluginConfig | None, str],
+    kept: str,
     holders: Mapping[str, Sequence[str]],
     *,
     may_change: bool,
+    settled: bool = True,
 ) -> Decision:
-    """`kept`: the configuration in force and its annotation. `holders`: pods by card. `may_change`: whether a MIG layout
-    is the cluster's to set."""
-    mig = mig_of(cards, labels, surface, holders, may_change=may_change)
+    """`kept`: the annotation of the configuration in force. `holders`: pods by card. `may_change`: whether a MIG layout
+    is the cluster's to set. `settled`: whether its cards have been closed long enough for every holder to be seen."""
+    mig = mig_of(cards, labels, surface, holders, may_change=may_change, settled=settled)
     chosen = config_of(mig.cards, labels, surface, kept)
     try:
         advertised = advertise(mig.cards, chosen.config, machine)
         daemons(advertised.offer, chosen.config)
     except ConfigError as error:
-        before = kept[0] or default_config(mig.cards)
-        chosen = Chosen(before, kept[1], f"{_where(surface, labels)}{error}")
+        before = config_in_force(kept, mig.cards) or default_config(mig.cards)
+        chosen = Chosen(before, kept, f"{_where(surface, labels)}{error}")
         try:
             advertised = advertise(mig.cards, before, machine)
         except ConfigError:  # what was in force does not suit the cards as they are now
@@ -92,7 +93,7 @@ def config_of(
     cards: tuple[Card, ...],
     labels: Mapping[str, str],
     surface: Surface,
-    kept: tuple[PluginConfig | None, str],
+    kept: str,
 ) -> Chosen:
     policy = surface.policy
     if policy is None or not policy.config:
@@ -101,7 +102,7 @@ def config_of(
             strategy = replace(default, mig_strategy=policy.mig_strategy)
             return Chosen(strategy, keep(strategy, f"ClusterPolicy {policy.name}"))
         return Chosen(default)
-    as_it_is = Chosen(kept[0] or default_config(cards), kept[1])
+    as_it_is = Chosen(config_in_force(kept, cards) or default_config(cards), kept)
     if surface.missing:
         return replace(as_it_is, problem=surface.missing)
     key, problem = key_of(labels, surface)
@@ -114,8 +115,8 @@ def config_of(
         return replace(as_it_is, problem=f"ConfigMap {policy.config}, key {key}: {parsed.problem}")
     config = parsed.config
     if not parsed.says_strategy:
-        config = replace(config, mig_strategy=default_config(cards).mig_strategy)
-    return Chosen(config, keep(config, f"{policy.config}/{key}"))
+        config = with_default_strategy(config, cards)
+    return Chosen(config, keep(config, f"{policy.config}/{key}", says_strategy=parsed.says_strategy))
 
 
 def key_of(labels: Mapping[str, str], surface: Surface) -> tuple[str, str]:
@@ -158,6 +159,7 @@ def mig_of(
     holders: Mapping[str, Sequence[str]],
     *,
     may_change: bool,
+    settled: bool = True,
 ) -> Mig:
     open_again = tuple(replace(card, unhealthy="") if card.unhealthy == CHANGING else card for card in cards)
     wanted = labels.get(MIG_LABEL, "")
@@ -174,7 +176,7 @@ def mig_of(
         text = "gpuaas does not change the MIG layout of a real card; use nvidia-smi mig, then restart gpuaas"
         return Mig(open_again, FAILED, f"{MIG_LABEL}={wanted}: {text}")
     blockers = sorted({pod for card in changed for pod in holders.get(card.uuid, ())})
-    if blockers or labels.get(STATE_LABEL) != PENDING:  # said first, then done
+    if blockers or not settled or labels.get(STATE_LABEL) != PENDING:  # said first, then done
         closing = {card.uuid for card in changed}
         closed = tuple(replace(c, unhealthy=c.unhealthy or CHANGING) if c.uuid in closing else c for c in open_again)
         return Mig(closed, PENDING, _waiting(wanted, blockers))
