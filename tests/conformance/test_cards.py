@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -194,6 +195,60 @@ def test_two_jobs_get_a_card_each_a_third_waits_and_a_killed_server_finds_them_a
         eventually(
             lambda: all(one["status"].get("succeeded") for one in service.ask("GET", jobs).json()["items"]), "no end"
         )
+
+
+@needs_driver
+def test_cards_found_after_the_first_start_are_covered_by_the_queue_and_a_lost_one_takes_no_work(
+    machine: Path, tmp_path: Path
+) -> None:
+    cards(machine, 0)
+    queue = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/this-machine"
+
+    def covered(service: Service) -> list[str]:
+        found: list[str] = service.ask("GET", queue).json()["spec"]["resourceGroups"][0]["coveredResources"]
+        return found
+
+    with Service(tmp_path / "home") as service:
+        assert covered(service) == ["cpu", "memory"]
+        service.stop()
+        cards(machine, 2)
+        service.start()
+        assert covered(service) == ["cpu", "memory", "nvidia.com/gpu"]
+        [node] = service.ask("GET", "/api/v1/nodes").json()["items"]
+        name = node["metadata"]["name"]
+        eventually(lambda: offered(service, name) == "2", "the cards are not offered")
+        service.stop()
+        said = json.loads(machine.read_text())
+        said["gpus"][1]["error"] = 15
+        machine.write_text(json.dumps(said))
+        service.start()
+        eventually(lambda: offered(service, name) == "1", "a lost card takes work")
+        labels = service.ask("GET", f"/api/v1/nodes/{name}").json()["metadata"]["labels"]
+        assert labels["nvidia.com/gpu.product"] == "NVIDIA-H200"
+
+
+@needs_driver
+def test_no_two_processes_hold_one_card_whatever_is_submitted_and_killed(machine: Path, tmp_path: Path) -> None:
+    """Every job locks a file in the name of each of its cards, and says so where another had it."""
+    cards(machine, 3)
+    chance, notes, jobs = random.Random(1), tmp_path / "notes", "/apis/batch/v1/namespaces/default/jobs"
+    notes.mkdir()
+    with Service(tmp_path / "home") as service:
+        for number in range(60):
+            script = (
+                f"IFS=,; for card in $CUDA_VISIBLE_DEVICES; do exec 9>>{notes}/$card; "
+                f"flock -n 9 || echo job-{number} $card >> {notes}/twice; done; "
+                f"echo $CUDA_VISIBLE_DEVICES >> {notes}/ran; sleep {chance.uniform(0.0, 0.5):.2f}"
+            )
+            make(service, jobs, job(f"job-{number}", script))
+            if number % 20 == 10:
+                service.kill()
+                service.start()
+        done = lambda: [one for one in service.ask("GET", jobs).json()["items"] if one["status"].get("succeeded")]  # noqa: E731
+        eventually(lambda: len(done()) == 60, lambda: f"{len(done())} of 60 ended")
+    assert not (notes / "twice").exists(), (notes / "twice").read_text()
+    assert set((notes / "ran").read_text().split()) == {"GPU-0", "GPU-1", "GPU-2"}
+    assert len((notes / "ran").read_text().split()) == 60
 
 
 @needs_driver

@@ -147,8 +147,8 @@ class ControlPlane:
         return trust
 
     async def _furnish_machine(self, parts: ClusterParts) -> None:
-        """Whoever is told that it is ready finds a queue; only the first start pays for it."""
-        if not has_process_class(parts.cluster):
+        """Whoever is told that it is ready finds a queue; only the first start, and one with cards, pays for it."""
+        if not has_process_class(parts.cluster) or (self._gpus is not None and self._gpus.cards):
             from gpuaas.assembly.nodes import furnish_machine
             from gpuaas.executors.machine import NO_GPUS
 

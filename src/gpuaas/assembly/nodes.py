@@ -13,8 +13,8 @@ from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
-from gpuaas.base.errors import AlreadyExists, ApiError
-from gpuaas.client.kueue import LOCAL_QUEUES
+from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.executors.nodes import NodeSpec
@@ -87,11 +87,28 @@ async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
 
 async def furnish_machine(parts: ClusterParts, gpus: "Gpus") -> None:
     """What this machine needs to run what is submitted: once, and never again what people took away since."""
-    if has_process_class(parts.cluster):
-        return
     client = LocalClient(parts.cluster, parts.access.system_user("bootstrap"), "gpuaas")
+    if has_process_class(parts.cluster):
+        if gpus.cards:
+            await _cover_new_cards(client, gpus)
+        return
     await _make_all(parts, client, [*_machine_queue(gpus), _machine(parts.cluster.clock.now(), gpus)])
     await furnish_process_class(client)
+
+
+async def _cover_new_cards(client: Client, gpus: "Gpus") -> None:
+    """The queue an earlier start made covers the cards too, once: when the machine's node had none so far."""
+    from gpuaas.devices.inventory import ANNOTATION
+    from gpuaas.executors.machine import this_machine
+
+    with contextlib.suppress(NotFound):
+        node = await client.get(NODES, this_machine().name)
+        queue = await client.get(CLUSTER_QUEUES, _QUEUE)
+        groups = queue["spec"].get("resourceGroups") or ()
+        is_ours = [set(group["coveredResources"]) for group in groups] == [{"cpu", "memory"}]
+        if is_ours and ANNOTATION not in (node["metadata"].get("annotations") or {}):
+            wanted = next(each for each in _machine_queue(gpus) if each["kind"] == "ClusterQueue")
+            await client.patch(CLUSTER_QUEUES, _QUEUE, {"spec": {"resourceGroups": wanted["spec"]["resourceGroups"]}})
 
 
 def _machine(now: float, gpus: "Gpus") -> Mapping[str, Any]:

@@ -50,7 +50,9 @@ def advertise(cards: tuple[Card, ...], config: PluginConfig, machine: Machine) -
 
 
 def _labels(cards: tuple[Card, ...], config: PluginConfig, machine: Machine) -> dict[str, str]:
-    found = {_PRESENT: "true", **labels(cards, config, machine)}
+    # A card the driver lost has no name any more; the others speak for the node.
+    known = tuple(card for card in cards if card.product.compute != (0, 0) or not card.unhealthy) or cards
+    found = {_PRESENT: "true", **labels(known, config, machine)}
     if not all(map(is_named, cards)):  # a fleet that gives a number alone says nothing about the product
         for key in ("product", "family", "compute.major", "compute.minor"):
             found.pop(f"nvidia.com/gpu.{key}", None)

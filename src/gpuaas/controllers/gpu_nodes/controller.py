@@ -265,8 +265,13 @@ class GpuNodes(Controller):
             self.recorder.event(NODES, node, NORMAL, "ConfigApplied", _in_words(decision))
         mig = decision.mig
         if mig.state and (conditions.get(MIG_CONDITION) or {}).get("message") != mig.message:
-            kind = WARNING if mig.state == FAILED else NORMAL
-            self.recorder.event(NODES, node, kind, _MIG_EVENTS[mig.state], mig.message)
+            match mig.state:
+                case "failed":
+                    self.recorder.event(NODES, node, WARNING, "MigConfigFailed", mig.message)
+                case "pending":
+                    self.recorder.event(NODES, node, NORMAL, "MigConfigPending", mig.message)
+                case _:
+                    self.recorder.event(NODES, node, NORMAL, "MigConfigApplied", mig.message)
 
 
 _MIG_WORDS = {
@@ -274,7 +279,6 @@ _MIG_WORDS = {
     SUCCESS: ("True", "Applied"),
     FAILED: ("False", "Failed"),
 }
-_MIG_EVENTS = {PENDING: "MigConfigPending", SUCCESS: "MigConfigApplied", FAILED: "MigConfigFailed"}
 
 
 def _metadata(node: Object, owned: NodeCards, decision: Decision) -> Object:
