@@ -225,6 +225,10 @@ def test_cards_found_after_the_first_start_are_covered_by_the_queue_and_a_lost_o
         eventually(lambda: offered(service, name) == "1", "a lost card takes work")
         labels = service.ask("GET", f"/api/v1/nodes/{name}").json()["metadata"]["labels"]
         assert labels["nvidia.com/gpu.product"] == "NVIDIA-H200"
+        service.stop()
+        cards(machine, 2)
+        service.start()
+        eventually(lambda: offered(service, name) == "2", "a card that is back takes no work")
 
 
 @needs_driver

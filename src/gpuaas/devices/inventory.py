@@ -164,15 +164,25 @@ def shown_cards(text: str) -> list[dict[str, Any]]:
 
 
 def restored(cards: Sequence[Card], text: str) -> tuple[Card, ...]:
-    """The cards with the layout and state the annotation has for them, as far as these can be."""
+    """The cards with the layout the annotation has for them, as far as it can be. Whether they take work is not read
+    back: that is found again from what is so now."""
     kept = {one.get("uuid"): one for one in shown_cards(text)}
     return tuple(_restored(card, kept.get(card.uuid) or {}) for card in cards)
 
 
+def with_closed(cards: Sequence[Card], text: str) -> tuple[Card, ...]:
+    """The cards with the annotation's word on which of them take no work."""
+    closed = {one.get("uuid"): one.get("closed") for one in shown_cards(text)}
+    return tuple(
+        replace(card, unhealthy=reason[:256])
+        if isinstance(reason := closed.get(card.uuid), str) and reason and not card.unhealthy
+        else card
+        for card in cards
+    )
+
+
 def _restored(card: Card, kept: Mapping[str, Any]) -> Card:
-    closed, listed = kept.get("closed"), kept.get("mig")
-    if isinstance(closed, str) and closed and not card.unhealthy:
-        card = replace(card, unhealthy=closed[:256])
+    listed = kept.get("mig")
     if card.mig or not isinstance(listed, list) or not card.product.mig_capable:
         return card  # the driver's own word stands
     wanted: dict[str, int] = {}

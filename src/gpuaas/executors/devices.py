@@ -87,7 +87,7 @@ class DeviceBook:
 
 
 def offer_of(spec: NodeSpec, cards_text: str, config_text: str) -> tuple[Offer, PluginConfig]:
-    cards = inventory.restored(spec.cards(), cards_text)
+    cards = inventory.with_closed(inventory.restored(spec.cards(), cards_text), cards_text)
     config = config_in_force(config_text, cards) or default_config(cards)
     try:
         return offer(cards, config), config

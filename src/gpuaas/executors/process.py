@@ -156,10 +156,9 @@ class ProcessKubelet(Kubelet):
     async def _take_on(self, pod: Object) -> Requeue | None:
         try:
             _check(pod)
-            if not is_deleting(pod):
-                found = await self._take_devices(
-                    pod, self._nodes.get("", self._node.name) or {"metadata": {"name": ""}}
-                )
+            if self._node.found and not is_deleting(pod):
+                node = self._nodes.get("", self._node.name)
+                found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
                 if found is None or isinstance(found, Requeue):
                     return found
                 pod = found

@@ -21,6 +21,7 @@ from gpuaas.devices.inventory import (
     layout_of,
     restored,
     simulated_cards,
+    with_closed,
     with_layout,
     without_mig,
 )
@@ -53,7 +54,8 @@ def test_a_number_of_gpus_alone_says_nothing_about_their_product() -> None:
 def test_a_layout_survives_its_text() -> None:
     one, two = simulated_cards("n", A100)
     cut = (with_layout(one, {"3g.20gb": 1, "1g.5gb": 2}), replace(two, unhealthy="on fire"))
-    assert restored((one, two), encode(cut)) == cut
+    assert with_closed(restored((one, two), encode(cut)), encode(cut)) == cut
+    assert restored((one, two), encode(cut)) == (cut[0], two), "whether a card takes work is found again"
     assert layout_of(without_mig(cut[0])) == {}
 
 

@@ -241,7 +241,7 @@ class GpuNodes(Controller):
         told: dict[str, tuple[str, str, str]] = {}
         if decision.problem:
             told[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
-        elif decision.text:
+        elif decision.is_configured:
             told[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
         if decision.mig.state:
             status, reason = _MIG_WORDS[decision.mig.state]
@@ -261,7 +261,7 @@ class GpuNodes(Controller):
         conditions = {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
         if decision.problem and (conditions.get(CONFIG_CONDITION) or {}).get("message") != decision.problem:
             self.recorder.event(NODES, node, WARNING, "ConfigInvalid", decision.problem)
-        elif decision.text != text and not decision.problem:
+        elif decision.text != text and not decision.problem and (decision.is_configured or _shares(text)):
             self.recorder.event(NODES, node, NORMAL, "ConfigApplied", _in_words(decision))
         mig = decision.mig
         if mig.state and (conditions.get(MIG_CONDITION) or {}).get("message") != mig.message:
@@ -292,6 +292,11 @@ def _metadata(node: Object, owned: NodeCards, decision: Decision) -> Object:
     wanted = {inventory.ANNOTATION: inventory.encode(decision.cards) or None, CONFIG: decision.text or None}
     changed = {key: value for key, value in wanted.items() if annotations.get(key) != value}
     return ({"labels": labels} if labels else {}) | ({"annotations": changed} if changed else {})
+
+
+def _shares(text: str) -> bool:
+    config = config_in_force(text)
+    return config is not None and bool(config.sharing.resources)
 
 
 def _in_words(decision: Decision) -> str:

@@ -55,6 +55,7 @@ class Decision:
     text: str
     problem: str
     mig: Mig
+    is_configured: bool  # a policy names a configuration
 
 
 def decide(
@@ -83,7 +84,8 @@ def decide(
         except ConfigError:  # what was in force does not suit the cards as they are now
             chosen = Chosen(default_config(mig.cards), "", chosen.problem)
             advertised = advertise(mig.cards, chosen.config, machine)
-    return Decision(mig.cards, advertised, chosen.text, chosen.problem, mig)
+    is_configured = surface.policy is not None and bool(surface.policy.config)
+    return Decision(mig.cards, advertised, chosen.text, chosen.problem, mig, is_configured)
 
 
 # -- Sharing ------------------------------------------------------------------------------------------------------------
