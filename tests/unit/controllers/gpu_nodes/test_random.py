@@ -12,6 +12,7 @@ import pytest
 from tests.unit.controllers.gpu_nodes.test_gpu_nodes import A100, asks, crew, label, offers, policy
 
 from gpuaas.base.clock import VirtualClock
+from gpuaas.base.errors import Internal
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS
 from gpuaas.devices.holding import Held, NoDeviceError, choose, held_by
@@ -55,6 +56,9 @@ def layout(on: Stage) -> set[str]:
 
 
 async def _step(on: Stage, chance: random.Random, number: int) -> None:
+    if chance.random() < 0.3:  # a write in the middle of what it makes of this does not get through
+        verb, resource = chance.choice((("patch", NODES), ("patch status", NODES), ("patch status", PODS)))
+        on.cluster.fail_next(verb, resource, Internal("busy"))
     match chance.randrange(12):
         case 0:
             replicas = chance.choice((1, 2, 3))
