@@ -127,5 +127,5 @@ def _default(option: click.Option, words: str) -> tuple[str, str]:
         return "must be given", words
     if option.secondary_opts:
         return code(option.opts[0] if option.default else option.secondary_opts[0]), words
-    shown = option.show_default or isinstance(option.type, click.Choice)
+    shown = option.show_default or (isinstance(option.type, click.Choice) and not option.multiple)
     return (code(str(option.default)) if shown and not option.is_flag else ""), words

@@ -57,12 +57,14 @@ class Bystander:
         self._service = service
         self._path = path
         self._stop = threading.Event()
+        self._asked = threading.Event()  # once: before that, its connection would wait and not be measured
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self.latencies: list[float] = []
         self.failures: list[str] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
+        self._asked.wait(DEADLINE)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,5 +93,6 @@ class Bystander:
                 self.latencies.append(time.monotonic() - began)
                 return
             self.latencies.append(time.monotonic() - began)
+            self._asked.set()
             self._stop.wait(0.002)
         wire.close()

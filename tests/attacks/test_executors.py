@@ -140,7 +140,7 @@ def test_whole_maps_count_towards_the_environment(simulated: Service) -> None:
         data = {f"K{number}-{key}": "x" * 90_000 for key in range(8)}
         body = {"metadata": {"name": f"large-{number}"}, "data": data}
         assert simulated.ask("POST", "/api/v1/namespaces/default/configmaps", body).status == 201
-    sources = [{"configMapRef": {"name": f"large-{number}"}} for number in range(4)] * 200
+    sources = [{"configMapRef": {"name": f"large-{number}"}} for number in range(4)] * 50
     with Bystander(simulated) as other:
         submitted(simulated, pod("maps", "true", envFrom=sources))
         message = ended(simulated, "maps")["message"]

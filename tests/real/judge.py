@@ -3,7 +3,7 @@
 `differences.toml` names each with its reason: `step` is a pattern over `case: step` (`*` stands for anything); `lines`,
 when given, is a regular expression, and only lines that match it may differ (`real` and `ours`: lines that only that
 side has). A difference that is not listed is a failure; a listed one that no longer shows is reported, so that the list
-stays true (unless it shows only `sometimes`).
+stays true (unless it shows only `sometimes`). One that is `unscripted` is for readers: no script comes there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Listed:
     real: str | None = None
     ours: str | None = None
     sometimes: bool = False
+    unscripted: bool = False
 
     def covers(self, step: str, left: str, right: str) -> bool:
         if not fnmatch.fnmatchcase(step, self.step.replace("[", "[[]")):
@@ -83,7 +84,7 @@ class Judge:
 
     @property
     def stale(self) -> list[Listed]:
-        return [entry for entry in self.listed if entry not in self.used and not entry.sometimes]
+        return [entry for entry in self.listed if not (entry in self.used or entry.sometimes or entry.unscripted)]
 
     def _is_listed(self, difference: Difference) -> bool:
         for entry in self.listed:

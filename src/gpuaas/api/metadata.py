@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, too_long
+from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, too_long, too_many
 from gpuaas.base.names import is_dns1123_label, is_label_value, is_qualified_name
 
 NameMessages = Callable[[str], list[str]]
@@ -17,6 +17,8 @@ View = Mapping[str, Any]
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
+_MOST_OWNERS: Final = 10_000  # each is looked up when one of them goes
+_OWNERS_TOLD: Final = 1_000  # in all messages about several controllers
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _REMEMBERED: Final = 320  # longer ones are wrong anyway, and would only fill memory
 _STANDARD_FINALIZERS: Final = ("kubernetes", _ORPHAN, _FOREGROUND)
@@ -162,13 +164,16 @@ def _namespace(metadata: View, namespaced: bool, path: str) -> list[FieldError]:
 
 def _owners(owners: Sequence[View], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    controller = ""
+    if len(owners) > _MOST_OWNERS:
+        return [too_many(path, len(owners), _MOST_OWNERS)]
+    controller, several = "", 0
     for owner in owners:
         errors += _owner(owner, path)
         if not owner.get("controller"):
             continue
         name = f"{owner.get('kind', '')}/{owner.get('name', '')}"
-        if controller:
+        several += bool(controller)
+        if controller and (several == 1 or several * len(owners) <= _OWNERS_TOLD):  # each time with the whole list
             errors.append(
                 invalid(
                     path,

@@ -45,7 +45,7 @@ class Access:
         cluster.admission.decide = self._decide
 
     def start(self) -> None:
-        self.rbac.follow(self._cluster.store)
+        self.rbac.follow(self._cluster.store, self._cluster.aside)
 
     def close(self) -> None:
         """Nothing to let go of: the watches end with the store."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes import admission as rules
 from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, admin_requests
+from gpuaas.api.kubernetes.rules.pod_budgets import budget_errors
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
 from gpuaas.apiserver.policies import Policies
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 Decide = Callable[["User", Question], Answer]
 Plugin = Callable[[Operation, Object, Mapping[str, Any] | None], None]
+_SMALL = 2048  # bytes of a request that cannot hold too many entries of anything
+BindingCheck = Callable[[Operation, Object, str], None]
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
 
 
@@ -57,6 +60,9 @@ class Admission:
         self.webhooks = Webhooks(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
+        self.bindings: list[BindingCheck] = []
+        """Asked with the pod and its node when a Binding is about to be written; may refuse it, or note on the pod why
+        it was allowed."""
         self.decide: Decide = _nobody_knows  # for expressions that ask; whoever guards the cluster brings it
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
@@ -83,6 +89,8 @@ class Admission:
     def admit(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         if old is None and op.resource.namespaced:
             self._namespace(op, obj)
+        if not op.in_process and not op.subresource and _may_exceed(op, obj, old):
+            self._raise(op, obj, budget_errors(obj, old))
         for plugin in self.plugins.get((op.resource.group, op.resource.plural), ()):
             plugin(op, obj, old)
         self._mutations.change(op, obj, old)
@@ -214,6 +222,13 @@ class Admission:
         if messages:
             text = messages[0] if len(messages) == 1 else "[" + ", ".join(messages) + "]"
             raise Forbidden(op.resource.group, op.resource.plural, obj["metadata"].get("name", ""), text)
+
+
+def _may_exceed(op: Operation, obj: Object, old: Mapping[str, Any] | None) -> bool:
+    """Whether to look for pod specs with too many entries: small new objects have none, and what stays was looked at."""
+    if old is None:
+        return len(op.body) > _SMALL
+    return any(obj.get(part) != old.get(part) for part in ("spec", "template"))
 
 
 def _asked_name(obj: Object) -> str:

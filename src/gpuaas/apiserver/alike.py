@@ -178,7 +178,13 @@ def _is_plain(condition: Any) -> bool:
     if condition.__class__ is not dict:
         return False
     says, since = condition.get(_SAYS), condition.get(_SINCE)
-    return says.__class__ is str and len(says) <= _LONGEST and since.__class__ is str and _is_time(since)
+    return (
+        says.__class__ is str
+        and len(says) <= _LONGEST
+        and since.__class__ is str
+        and len(since) <= _LONGEST
+        and _is_time(since)
+    )
 
 
 @lru_cache(maxsize=1024)

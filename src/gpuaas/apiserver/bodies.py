@@ -1,7 +1,7 @@
 """What a client sent: JSON, YAML or protobuf becomes a tree; what is none of them is refused in Kubernetes' words.
 
 The words depend on what was expected (an object, a patch, the options of a delete), so each has its function. The
-form of answers is module codec's.
+form of answers is module codec's. What is long has been read elsewhere when it comes here (module prepared).
 """
 
 import json
@@ -14,13 +14,14 @@ from gpuaas.api.kubernetes.schemas import schema_source
 from gpuaas.api.kubernetes.wire import wire_numbers, wire_type
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation
-from gpuaas.base.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
+from gpuaas.apiserver.prepared import OFF_LOOP, Prepared
+from gpuaas.base.errors import ApiError, BadRequest, MethodNotAllowed, TooLarge, UnsupportedMediaType
 from gpuaas.machinery.gojson import json_problem, whole_characters
 from gpuaas.machinery.jsonpatch import json_kind
 from gpuaas.machinery.protobuf import ProtobufError, ProtobufReader, unwrap
 from gpuaas.machinery.schema.model import SchemaSet
 from gpuaas.machinery.schema.strict import duplicate_fields
-from gpuaas.machinery.yamltext import YamlError, duplicate_keys, load_yaml
+from gpuaas.machinery.yamltext import BODY, YamlError, read_yaml
 
 PATCH_TYPES: Final = {
     "application/json-patch+json": "json",
@@ -37,12 +38,18 @@ _TYPE_META: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
 SCHEME: Final = "pkg/runtime/scheme.go:111"  # what the real server calls its table of types
-_MAX_DEPTH: Final = 200  # objects in objects; schemas of whole workloads have 50
+_MAX_DEPTH: Final = BODY.depth  # objects in objects; schemas of whole workloads have 50
+_MAX_VALUES: Final = (
+    BODY.values
+)  # keys and values: each costs microseconds on its way to the store, however short it is
+_MAX_KEY: Final = BODY.key  # characters: no name, label or path in use has a tenth of that
 _SUMMARY: Final = 30  # bytes of a body that are repeated in the answer
 
 _decoder = msgspec.json.Decoder()
 # Built-in types are the same for every cluster, so one reader serves all.
 _protobuf = ProtobufReader(SchemaSet(schema_source).named, wire_numbers)
+# The worker thread has one of its own: a reader learns a type when it first meets it, which two threads cannot do at once.
+_protobuf_of_worker = ProtobufReader(SchemaSet(schema_source).named, wire_numbers)
 
 
 class Unreadable(ValueError):
@@ -59,6 +66,28 @@ def read_object(body: bytes, media: str, kind: str, api_version: str = "") -> Ob
             f"the object provided is unrecognized (must be of type {kind}): {problem} ({summary(body)})"
         ) from None
     return {} if obj is None else obj
+
+
+def prepare(body: bytes, media: str, kind: tuple[str, str]) -> Prepared:
+    """The body with all that reading it brings, for a worker thread: nothing here touches the server's state."""
+    made = Prepared(body)
+    form = media_type(media)
+    try:
+        if form in YAML_TYPES:
+            document = read_yaml(body)
+            made.keep(document.value, encode(document.value), document.repeats)
+        elif form == "application/vnd.kubernetes.protobuf":
+            tree = _parse_protobuf(body, kind, _protobuf_of_worker)
+            made.keep(tree, encode(tree), [])
+        elif PATCH_TYPES.get(form) == "apply":
+            tree = _configured(body)
+            made.keep(tree, encode(tree), repeats_applied(body, tree))
+        else:
+            tree = parse_json(body)
+            made.keep(tree, encode(tree), repeated_fields(body, tree))
+    except (Unreadable, YamlError, ApiError) as problem:
+        made.problem = problem
+    return made
 
 
 def read_options(body: bytes, media: str) -> Object | None:
@@ -107,6 +136,8 @@ def read_write(op: Operation, body: bytes, media: str, kind: str = "") -> tuple[
 
 def repeated_fields(body: bytes, obj: Any) -> list[str]:
     """The paths of JSON keys that came twice. A tree shows that nothing did by having as many keys as the text."""
+    if isinstance(body, Prepared):
+        return body.repeats
     text = encode(obj)
     if body.rstrip() == text:  # as programs write it
         return []
@@ -121,7 +152,21 @@ def repeated_fields(body: bytes, obj: Any) -> list[str]:
 
 def repeated_keys(body: bytes) -> list[str]:
     """The same for YAML, in the words of its strict reader."""
-    return duplicate_keys(body)
+    if isinstance(body, Prepared):
+        return body.repeats
+    try:
+        return read_yaml(body).repeats
+    except YamlError:  # JSON that is no YAML
+        return []
+
+
+def repeats_applied(body: bytes, tree: Any) -> list[str]:
+    """An apply is read as YAML, so what came twice is said in YAML's words."""
+    if isinstance(body, Prepared):
+        return body.repeats
+    if body.lstrip().startswith(b"{") and not repeated_fields(body, tree):
+        return []  # it is JSON, of which that is known quickly
+    return repeated_keys(body)
 
 
 def media_type(header: str) -> str:
@@ -129,34 +174,41 @@ def media_type(header: str) -> str:
 
 
 def parse_json(body: bytes) -> Any:
+    if isinstance(body, Prepared):
+        return body.tree()
     try:
-        return _not_too_deep(_decoder.decode(whole_characters(body)), body)
+        return _within_limits(_decoder.decode(whole_characters(body)), body)
     except RecursionError:
-        raise Unreadable("exceeded max depth") from None
+        raise Unreadable(f"exceeded max depth: the limit is {_MAX_DEPTH}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = json_problem(body)
     if problem:
         raise Unreadable(problem)
     try:
         # Broken UTF-8 in a string is no mistake to Go.
-        return _not_too_deep(json.loads(whole_characters(body).decode(errors="replace")), body)
+        return _within_limits(json.loads(whole_characters(body).decode(errors="replace")), body)
     except Unreadable:
         raise
     except (ValueError, RecursionError) as error:
         raise Unreadable(str(error)) from None
 
 
-def _not_too_deep(value: Any, body: bytes | None = None) -> Any:
-    """What is walked by recursion, here and by whoever reads it later, must end well before the stack does."""
-    few = body is not None and body.count(b"{") + body.count(b"[") <= _MAX_DEPTH
-    if not few and _depth_over(value, _MAX_DEPTH):
-        raise Unreadable("exceeded max depth")
-    return value
-
-
-def _depth_over(value: Any, limit: int) -> bool:
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(limit + 1):
+def _within_limits(value: Any, body: bytes) -> Any:
+    """What is walked by recursion, here and by whoever reads it later, must end well before the stack does; what costs
+    much for each of its values must not have too many of them; and a key is repeated in each path that leads through it.
+    """
+    containers = body.count(b"{") + body.count(b"[")
+    if containers <= _MAX_DEPTH and len(body) <= OFF_LOOP:
+        return value  # it has no more of anything than the text has marks
+    count, level = 1, [value] if isinstance(value, dict | list) else []
+    for _ in range(_MAX_DEPTH + 1):
+        count += sum(2 * len(node) if node.__class__ is dict else len(node) for node in level)
+        if count > _MAX_VALUES:
+            found = f"found {count} or more"
+            raise TooLarge(f"Request entity too large: the limit is {_MAX_VALUES} keys and values, {found}")
+        longest = max((len(key) for node in level if node.__class__ is dict for key in node), default=0)
+        if longest > _MAX_KEY:
+            raise Unreadable(f"a key of an object has {longest} characters, the limit is {_MAX_KEY}")
         level = [
             part
             for node in level
@@ -164,8 +216,8 @@ def _depth_over(value: Any, limit: int) -> bool:
             if part.__class__ is dict or part.__class__ is list
         ]
         if not level:
-            return False
-    return True
+            return value
+    raise Unreadable(f"exceeded max depth: the limit is {_MAX_DEPTH}")
 
 
 def _decoded(body: bytes, media: str, kind: tuple[str, str] = ("", "")) -> Any:
@@ -186,7 +238,7 @@ def _decoded(body: bytes, media: str, kind: tuple[str, str] = ("", "")) -> Any:
 
 def _parse_yaml(body: bytes) -> Any:
     try:
-        return _not_too_deep(load_yaml(body))
+        return body.tree() if isinstance(body, Prepared) else read_yaml(body).value
     except YamlError as error:
         raise Unreadable(str(error)) from None
 
@@ -194,7 +246,7 @@ def _parse_yaml(body: bytes) -> Any:
 def _configuration(body: bytes) -> Any:
     """An apply's body is YAML, and nearly always the JSON that YAML contains."""
     try:
-        config = _configured(body)
+        config = body.tree() if isinstance(body, Prepared) else _configured(body)
     except (YamlError, Unreadable) as error:
         raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if config is not None and not isinstance(config, dict):
@@ -205,12 +257,14 @@ def _configuration(body: bytes) -> Any:
 
 def _configured(body: bytes) -> Any:
     try:
-        return _not_too_deep(_decoder.decode(whole_characters(body)), body)
+        return _within_limits(_decoder.decode(whole_characters(body)), body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _not_too_deep(load_yaml(body))
+        return read_yaml(body).value
 
 
-def _parse_protobuf(body: bytes, expected: tuple[str, str]) -> Any:
+def _parse_protobuf(body: bytes, expected: tuple[str, str], reader: ProtobufReader = _protobuf) -> Any:
+    if isinstance(body, Prepared):
+        return body.tree()
     try:
         api_version, kind, raw = unwrap(body)
     except ProtobufError as error:
@@ -222,7 +276,8 @@ def _parse_protobuf(body: bytes, expected: tuple[str, str]) -> Any:
             f"{kind or 'this kind'} in {api_version or 'no version'} is not read as protobuf here: send JSON"
         )
     try:
-        return {"kind": kind, "apiVersion": api_version, **_protobuf.read(name, raw)}
+        obj = {"kind": kind, "apiVersion": api_version, **reader.read(name, raw)}
+        return _within_limits(obj, body) if len(body) > OFF_LOOP else obj
     except ProtobufError as error:
         version = api_version.rpartition("/")[2]
         why = f'{kind} in version "{version}" cannot be handled as a {expected[1] or kind}: {error}'

@@ -21,7 +21,7 @@ class Refused(Exception):
 async def post(url: str, authority: str, target: str, body: bytes) -> bytes:
     """`authority`: who vouches for the server, as its definition holds it; raises OSError, ValueError or Refused."""
     response = await _pool(url, authority).request("POST", target, _HEADERS, body)
-    read = b""
+    read = bytearray()  # it may come in many small pieces
     async for piece in response.chunks():
         read += piece
         if len(read) > _LONGEST:
@@ -31,7 +31,7 @@ async def post(url: str, authority: str, target: str, body: bytes) -> bytes:
         if response.status == 404:
             raise Refused("the server could not find the requested resource")
         raise Refused(f'an error on the server ("{words}") has prevented the request from succeeding')
-    return read
+    return bytes(read)
 
 
 def words(url: str, authority: str, error: Exception) -> str:

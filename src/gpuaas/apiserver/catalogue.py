@@ -214,6 +214,13 @@ class Resource:
     def from_hub(self, obj: Object, version: Version) -> Object:
         return obj if version is self.hub else self.convert(obj, version)
 
+    def seen(self, obj: Object, version: Version) -> Object:
+        """For readers: one that cannot be converted is shown as it is kept, so that it spoils no list of others."""
+        try:
+            return self.from_hub(obj, version)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            return _relabelled(obj, version)
+
     def convert(self, obj: Object, version: Version) -> Object:
         kind = version.kind
         if obj.get("apiVersion") == kind.api_version:

@@ -14,6 +14,7 @@ from gpuaas.apiserver.read import ListCache
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 from gpuaas.machinery.schema.model import SchemaSet
+from gpuaas.runtime.aside import Aside
 from gpuaas.store import Store
 
 
@@ -24,6 +25,7 @@ class Cluster:
         self.schemas = schemas
         self.clock = clock
         self.ids = ids
+        self.aside = Aside()  # stored objects that some part cannot handle
         self.catalogue = Catalogue()
         self.lists = ListCache()
         self.admission = Admission(self)

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from gpuaas.apiserver.requestinfo import MOST_PARAMETERS
 from gpuaas.base.errors import NotAcceptable
 from gpuaas.machinery.yamltext import dump_yaml
 
@@ -31,6 +32,8 @@ class Wanted:
 
 PLAIN: Final = Wanted("json")
 YAML: Final = Wanted("yaml")
+_LONGEST_ACCEPT: Final = 8 * 1024
+_LONGEST_QUALITY: Final = 8  # of a number between 0 and 1 with three places
 _PRETTY_YAML: Final = 256 * 1024
 _PEOPLE: Final = (b"curl", b"Wget", b"Mozilla/5.0")
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
@@ -52,6 +55,8 @@ def negotiate(accept: str, forms: Forms = OBJECT_FORMS) -> Wanted:
     """The first form the client accepts and we speak, by its order of preference."""
     if not accept:
         return PLAIN
+    if len(accept) > _LONGEST_ACCEPT:
+        raise NotAcceptable(f"an Accept header of {len(accept)} bytes: limit is {_LONGEST_ACCEPT}")
     choices: list[tuple[float, int, Wanted]] = []
     known = False
     for position, part in enumerate(accept.split(",")):
@@ -86,7 +91,7 @@ def _wanted(media: str, options: dict[str, str], forms: Forms) -> Wanted | None:
 
 def _quality(text: str) -> float:
     try:
-        return float(text)
+        return float(text[:_LONGEST_QUALITY]) if text.isascii() else 0.0
     except ValueError:
         return 0.0
 
@@ -105,7 +110,7 @@ def indented(body: bytes) -> bytes:
 
 def for_people(headers: Mapping[bytes, bytes], query: str) -> bool:
     """Whether JSON is indented: where the client asks for it, and for programs with which people look at answers."""
-    if "pretty" in query:
+    if "pretty" in query and query.count("&") < MOST_PARAMETERS:
         said = parse_qs(query).get("pretty", [""])[0]
         if said:
             return said in _TRUE

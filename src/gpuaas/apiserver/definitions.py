@@ -38,6 +38,7 @@ _CHANGED = "changed"  # what it says once a user has changed the definition
 _MARK = BUNDLED.encode()
 _CHANGED_MARK = f'"{BUNDLED}":"{_CHANGED}"'.encode()
 _NOT_CONVERTED = "conversion webhooks are not called: versions of the kind differ by their schemas only"
+_COMPONENT = "apiextensions-apiserver"
 _TOGETHER = 2  # definitions written at once: no heap of trees that nobody needs later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
@@ -131,10 +132,14 @@ class Definitions:
             for entry in store.list(CRD_PREFIX)
             if not _is_ours(entry) or entry.key.rpartition("/")[2] not in self._bundled
         ]
+        readable = []
         for definition in theirs:
-            self._claim(definition, (definition.get("status") or {}).get("acceptedNames") or {})
-        for definition in theirs:
-            self._take_up(definition)
+            with self._cluster.aside.guard(_COMPONENT, definition):
+                self._claim(definition, (definition.get("status") or {}).get("acceptedNames") or {})
+                readable.append(definition)
+        for definition in readable:
+            with self._cluster.aside.guard(_COMPONENT, definition):
+                self._take_up(definition)
         self._watch = store.watch(CRD_PREFIX, store.revision, on_events=self._changed)
         self._watch.resume()
 
@@ -196,16 +201,20 @@ class Definitions:
 
     def _changed(self, events: list[Event]) -> None:
         for event in events:
-            obj = event.entry.obj
-            if event.type == "DELETED":
-                self._withdraw(obj)
-                self._waiting.discard(obj["metadata"]["name"])
-                self._claim(obj, {})
-            else:
-                if event.previous is not None:
-                    self._notice(event.previous)
-                self._take_up(obj)
-                self._follow_up(obj)
+            with self._cluster.aside.guard(_COMPONENT, event.entry.obj):
+                self._follow(event)
+
+    def _follow(self, event: Event) -> None:
+        obj = event.entry.obj
+        if event.type == "DELETED":
+            self._withdraw(obj)
+            self._waiting.discard(obj["metadata"]["name"])
+            self._claim(obj, {})
+        else:
+            if event.previous is not None:
+                self._notice(event.previous)
+            self._take_up(obj)
+            self._follow_up(obj)
 
     def _notice(self, entry: Entry) -> None:
         """One of ours that was in place when we started is looked at now that it changes."""

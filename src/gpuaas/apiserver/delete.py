@@ -23,6 +23,7 @@ from gpuaas.base.fielderrors import FieldError, invalid, not_supported
 from gpuaas.machinery.schema.decode import normalize
 from gpuaas.store import Entry
 
+_AT_ONCE = 200
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _JOBS = "batch/jobs/"
 _CHILDREN_STAY = (
@@ -170,8 +171,14 @@ def _mark(op: Operation, meta: Object, grace: int) -> None:
         meta["deletionGracePeriodSeconds"] = grace
 
 
-async def delete_all(op: Operation, entries: list[Entry], options: DeleteOptions) -> list[Mapping[str, Any]]:
-    """Every entry, as one request each; what vanished meanwhile is not missed."""
+async def delete_all(op: Operation, entries: Sequence[Entry], options: DeleteOptions) -> None:
+    """Every entry, as one request each; what vanished meanwhile is not missed. A collection may be of any length: a
+    few go at a time, so that neither the loop is held up nor too many writes are in flight."""
+    for start in range(0, len(entries), _AT_ONCE):
+        await _delete_some(op, entries[start : start + _AT_ONCE], options)
+
+
+async def _delete_some(op: Operation, entries: Sequence[Entry], options: DeleteOptions) -> None:
     pending: list[Awaitable[Outcome]] = []
     for entry in entries:
         current = op.cluster.store.latest(entry.key)
@@ -191,7 +198,6 @@ async def delete_all(op: Operation, entries: list[Entry], options: DeleteOptions
         pending.append(_delete_one(single, current, options))
     for outcome in pending:
         await outcome
-    return [entry.obj for entry in entries]
 
 
 def _check(op: Operation, old: Mapping[str, Any], preconditions: Preconditions | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuaas.api.kinds import Kind, Object
 from gpuaas.apiserver.catalogue import Catalogue, Resource
+from gpuaas.base.numbers import natural
 
 # Subresources whose kind is not the resource's own: (group, version, kind, verbs).
 _SUBRESOURCES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
@@ -143,10 +144,11 @@ def version_priority(version: str) -> tuple[int, int, int]:
     for mark, rank in (("beta", 2), ("alpha", 1)):
         if mark in version:
             head, _, end = version.partition(mark)
-            stage, tail = rank, int(end) if end.isdigit() else 0
-    if not head.startswith("v") or not head[1:].isdigit():
+            stage, tail = rank, natural(end) or 0
+    number = natural(head[1:])
+    if not head.startswith("v") or number is None:
         return (0, 0, 0)
-    return (stage, int(head[1:]), tail)
+    return (stage, number, tail)
 
 
 def _group(name: str, versions: Mapping[str, Any]) -> Object:

@@ -18,13 +18,23 @@ from urllib.parse import unquote
 import httptools
 
 from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.wirelimits import (
+    FIELD_OVERHEAD,
+    MAX_BODY,
+    MAX_FRAMING,
+    MAX_HEADERS,
+    PARSED_AT_ONCE,
+    TOO_LARGE_HEADERS,
+    Body,
+    admit,
+    head_problem,
+)
 from gpuaas.base.clock import SystemClock
 
-MAX_BODY: Final = 3 * 1024 * 1024
-MAX_HEADERS: Final = 64 * 1024
 PIECE: Final = 64 * 1024  # of a long body, and how much may wait in a connection's buffers
 SLOW_READER: Final = 64 * 1024 * 1024  # bytes waiting for one stream's client; more and it is cut off
 MAX_CONNECTIONS: Final = 4096  # more are turned away: files and memory are for those who are served
+_LINGER: Final = 0.2  # seconds in which a refused client that still sends can read the refusal
 _MAX_WAITING: Final = 64  # requests sent before their turn; reading stops until some are answered
 REQUEST_LIMIT: Final = 60.0  # seconds from a connection's or request's first byte to its last
 IDLE_LIMIT: Final = 300.0  # between requests; clients keep connections for 90 s and less
@@ -38,12 +48,13 @@ _REASONS = {
     411: b"Length Required", 413: b"Request Entity Too Large", 415: b"Unsupported Media Type",
     422: b"Unprocessable Entity", 429: b"Too Many Requests", 431: b"Request Header Fields Too Large",
     500: b"Internal Server Error", 501: b"Not Implemented", 503: b"Service Unavailable", 504: b"Gateway Timeout",
+    505: b"HTTP Version Not Supported",
 }  # fmt: skip
 _STATUS_LINES = {code: b"HTTP/1.1 %d %s\r\n" % (code, reason) for code, reason in _REASONS.items()}
 
 
 class Request:
-    __slots__ = ("body", "headers", "method", "path", "peer", "query", "too_large", "transport", "warnings")
+    __slots__ = ("body", "headers", "known", "method", "path", "peer", "query", "too_large", "transport", "warnings")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.method = ""
@@ -52,6 +63,7 @@ class Request:
         self.headers: dict[bytes, bytes] = {}
         self.body = b""
         self.too_large = False
+        self.known = False  # whether the client has authenticated
         self.transport = transport
         self.peer: Any = None
         self.warnings: list[str] = []  # for the client, whatever comes of the request
@@ -97,6 +109,12 @@ class Stream:
 
 Answer = Response | Stream
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
+Knows = Callable[[Request], bool]
+"""Whether a request whose body has not arrived yet shows valid credentials."""
+
+
+def knows_everybody(_request: Request) -> bool:
+    return True
 
 
 class StreamWriter(ABC):
@@ -142,45 +160,57 @@ class Connection(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, handler: Handler, connections: "set[Connection]", slices: Slices) -> None:
+    def __init__(
+        self, handler: Handler, connections: "set[Connection]", slices: Slices, knows: Knows = knows_everybody
+    ) -> None:
         self._handler = handler
+        self._knows = knows
         self._connections = connections
         self._slices = slices
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None
         self._url = b""
-        self._chunks: list[bytes] = []
-        self._size = 0
+        self._body: Body | None = None
         self._header_bytes = 0
+        self._raw = 0  # bytes since the request began
+        self._head_read = False
+        self._unread = b""  # has arrived and waits for its turn to be parsed
+        self._reading = False  # that turn is asked for
         self._waiting: deque[tuple[Request, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._busy = False
         self._keep_alive = True
         self._bodyless = False  # a HEAD is answered without the body
         self._owes_continue = False
-        self._upgraded = False  # another protocol has the transport
+        self._ended = False  # nothing more is a request: it was refused, or another protocol has the transport
+        self._upgraded = False
+        self._known = False
         self._stream: StreamWriter | None = None
         self._on_gone: Callable[[], None] | None = None
         self._rest: memoryview | None = None  # of a long body, for which the client has not had room yet
         self._room = True
         # Asked once: asking for the running loop is a system call, which at this rate is a tenth of a request.
         self._loop = asyncio.get_running_loop()
-        self._waits_since = self._loop.time()
+        self.waits_since = self._loop.time()
         self._limit = REQUEST_LIMIT
+
+    @property
+    def replaceable(self) -> bool:
+        return not (self._busy or self._known)
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=PIECE)
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if not admit(self._connections, self, MAX_CONNECTIONS):
             self.transport.abort()
-        else:
-            self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
         self._rest = None
+        self._unread = b""
+        self._ended = True
         self._drop_stream()
         if self._task is not None:
             self._task.cancel()
@@ -192,6 +222,37 @@ class Connection(asyncio.Protocol):
         del self._parser
 
     def data_received(self, data: bytes) -> None:
+        if not self._unread and len(data) <= PARSED_AT_ONCE:
+            self._feed(data)
+        elif not self._ended:
+            self._unread += data
+            self.transport.pause_reading()
+            self._read_on()
+
+    def _read_on(self) -> None:
+        if self._unread and not self._reading:
+            self._reading = True
+            self._slices.run(self._read_pieces)
+
+    def _read_pieces(self) -> None:
+        """Parses what has arrived piece by piece, as long as others need not wait for it."""
+        self._reading = False
+        while self._unread:
+            if self._is_ahead() and not self._ended:
+                return  # goes on when some are answered
+            piece, self._unread = self._unread[:PARSED_AT_ONCE], self._unread[PARSED_AT_ONCE:]
+            self._feed(piece)
+            if self._unread and self._slices.is_over():  # asked after a piece: each turn does a part of the work
+                self._reading = True
+                self._slices.later(self._read_pieces)
+                return
+        if not (self._upgraded or self._is_ahead() or self.transport.is_closing()):
+            self.transport.resume_reading()
+
+    def _feed(self, data: bytes) -> None:
+        if self._ended:
+            return
+        self._raw += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -199,6 +260,21 @@ class Connection(asyncio.Protocol):
                 self._end_after_answers()  # whether it becomes a WebSocket or not: nothing more is a request
         except httptools.HttpParserError:
             self._refuse(400, b"not a valid HTTP/1.1 request")
+        else:
+            if self._raw > MAX_HEADERS:
+                self._check_framing(len(data))
+
+    def _check_framing(self, slack: int) -> None:
+        """What is neither a header that has ended nor part of a body is limited as well: the parser does not report it."""
+        size = self._body.size if self._body is not None else 0
+        if self._ended or self._raw - size <= MAX_HEADERS + slack + MAX_FRAMING * size:
+            return
+        if self._request is not None and not self._head_read:
+            self._refuse_headers()
+        else:
+            self._refuse(400, b"more than %d bytes around a body: limit for chunk sizes, extensions and trailers" % (
+                MAX_HEADERS + MAX_FRAMING * size
+            ), lingers=True)  # fmt: skip
 
     def eof_received(self) -> bool:
         return False
@@ -217,11 +293,14 @@ class Connection(asyncio.Protocol):
     # What httptools calls.
 
     def on_message_begin(self) -> None:
+        if self._ended:
+            return
         self._request = Request(self.transport)
-        self._waits_since, self._limit = self._loop.time(), REQUEST_LIMIT
+        self.waits_since, self._limit = self._loop.time(), REQUEST_LIMIT
         self._url = b""
-        self._chunks = []
-        self._size = self._header_bytes = 0
+        self._body = None
+        self._header_bytes = self._raw = 0
+        self._head_read = False
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -233,51 +312,64 @@ class Connection(asyncio.Protocol):
         request = self._request
         if request is None:
             return
-        name = name.lower()
-        headers = request.headers
-        headers[name] = headers[name] + b"\n" + value if name in headers else value  # repeated ones, kept apart
-        self._header_bytes += len(name) + len(value)
+        self._header_bytes += len(name) + len(value) + FIELD_OVERHEAD
         if self._header_bytes > MAX_HEADERS:
             self._refuse_headers()
+        elif not self._head_read:  # trailers come after what they would change was decided: they are not used
+            name = name.lower()
+            headers = request.headers
+            headers[name] = headers[name] + b"\n" + value if name in headers else value  # repeated ones, kept apart
 
     def on_headers_complete(self) -> None:
         request = self._request
         if request is None:
             return
-        if request.headers.get(b"expect", b"").lower() == b"100-continue":
+        self._head_read = True
+        headers = request.headers
+        if problem := head_problem(self._parser.get_http_version(), headers):
+            self._request = None
+            self._refuse(*problem)
+            return
+        request.method = self._parser.get_method().decode("latin-1")
+        request.path, request.query = split_target(self._url)
+        if headers.get(b"expect", b"").lower() == b"100-continue":
             self._owes_continue = True
             self._go_on()
 
-    def on_body(self, body: bytes) -> None:
-        self._size += len(body)
-        if self._size > MAX_BODY:
-            if self._request is not None:
-                self._request.too_large = True
-            self._chunks = []
-            if self._size > 8 * MAX_BODY:
-                self.abort()
-            return
-        self._chunks.append(body)
-
-    def on_message_complete(self) -> None:
-        request = self._request
+    def on_body(self, piece: bytes) -> None:
+        request, body = self._request, self._body
         if request is None:
             return
-        self._request = None
+        if body is None:
+            body = self._body = Body()
+        body.add(piece, lambda: self._knows(request))
+        if body.size > 8 * MAX_BODY:
+            self.abort()
+
+    def on_message_complete(self) -> None:
+        request, body = self._request, self._body
+        if request is None:
+            return
+        self._request = self._body = None
+        self._raw = 0
         self._owes_continue = False
-        self._waits_since, self._limit = self._loop.time(), IDLE_LIMIT
-        request.method = self._parser.get_method().decode("latin-1")
-        request.path, request.query = split_target(self._url)
-        request.body = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        self._chunks = []
+        self.waits_since, self._limit = self._loop.time(), IDLE_LIMIT
+        if body is not None:
+            request.too_large = body.size > MAX_BODY
+            request.body = body.take()
         keep_alive = self._parser.should_keep_alive()
         if self._busy:
             self._waiting.append((request, keep_alive))
-            if len(self._waiting) > _MAX_WAITING or sum(len(each.body) for each, _ in self._waiting) > MAX_BODY:
+            if self._is_ahead():
                 self.transport.pause_reading()
         else:
             self._busy = True
             self._slices.run(partial(self._answer, request, keep_alive))
+
+    def _is_ahead(self) -> bool:
+        """Whether more requests wait for their turn than are read ahead."""
+        waiting = self._waiting
+        return bool(waiting) and (len(waiting) > _MAX_WAITING or sum(len(each.body) for each, _ in waiting) > MAX_BODY)
 
     # Answering.
 
@@ -285,6 +377,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive = keep_alive and self._keep_alive
         self._bodyless = request.method == "HEAD"
         answer = self._handler(request)
+        self._known = self._known or request.known
         if isinstance(answer, Response | Stream):
             self._send(answer)
         else:
@@ -313,7 +406,7 @@ class Connection(asyncio.Protocol):
             self._next()
             return
         if answer.socket is not None:
-            self._upgraded = True
+            self._upgraded = self._ended = True
             self._connections.discard(self)
             self._loop.call_soon(self._let_go)
             answer.socket(self.transport, self._connections)
@@ -356,14 +449,17 @@ class Connection(asyncio.Protocol):
 
     def _next(self) -> None:
         self._busy = False
-        self._waits_since = self._loop.time()
+        self.waits_since = self._loop.time()
         if not self._keep_alive:
             self.transport.close()
         elif not self._waiting:
             self._go_on()
         else:
             request, keep_alive = self._waiting.popleft()
-            self.transport.resume_reading()
+            if self._unread:
+                self._read_on()
+            elif not self._ended:
+                self.transport.resume_reading()
             self._busy = True
             # Not directly: a long pipeline must not become a deep stack.
             self._loop.call_soon(self._slices.run, partial(self._answer, request, keep_alive))
@@ -376,26 +472,32 @@ class Connection(asyncio.Protocol):
 
     def _end_after_answers(self) -> None:
         self._request = None
+        self._ended = True
         self._keep_alive = False
         if not self._busy:
             self.transport.close()
         else:
             self.transport.pause_reading()
 
-    def _refuse(self, status: int, text: bytes) -> None:
+    def _refuse(self, status: int, text: bytes, *, lingers: bool = False) -> None:
+        """`lingers`: the client is still sending, and closing at once would take the answer away from it."""
+        self._request, self._ended = None, True
         if self._busy:  # earlier requests of this connection have not been answered: no answer may overtake theirs
             self._end_after_answers()
         elif not self.transport.is_closing():
             self.transport.write(_head(Response(status, text, b"text/plain"), False) + text)
-            self.transport.close()
+            if lingers:
+                self._loop.call_later(_LINGER, self.transport.close)
+            else:
+                self.transport.close()
 
     def _refuse_headers(self) -> None:
-        self._request = None
-        self._refuse(431, b"request headers too large")
+        if not self._ended:
+            self._refuse(431, TOO_LARGE_HEADERS, lingers=True)
 
     def look(self, now: float) -> None:
         """Lets go of a client that began a request and does not end it, or has asked nothing for long."""
-        if self._busy or now - self._waits_since < self._limit:
+        if self._busy or now - self.waits_since < self._limit:
             return
         if self._request is not None:
             self._refuse(408, b"the request did not arrive in time")

@@ -7,6 +7,7 @@ frames and header blocks look is `frames`'.
 """
 
 import asyncio
+import struct
 from collections.abc import Awaitable
 from functools import partial
 from typing import Final, cast
@@ -15,33 +16,42 @@ import hpack
 
 from gpuaas.apiserver import frames
 from gpuaas.apiserver.frames import ConnectionFault, StreamFault
+from gpuaas.apiserver.headerblocks import LARGEST_BLOCK, Fields, HeaderBlocks, TooLarge
 from gpuaas.apiserver.http import (
     IDLE_LIMIT,
-    MAX_BODY,
     MAX_CONNECTIONS,
-    MAX_HEADERS,
     PIECE,
     REQUEST_LIMIT,
     Answer,
     Handler,
+    Knows,
     Request,
     Response,
+    knows_everybody,
     split_target,
 )
 from gpuaas.apiserver.http2_sending import CANCEL, WINDOW, Exchange, Outbox, Sender
 from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.wirelimits import (
+    MAX_BODY,
+    MAX_HEADERS,
+    TOO_LARGE_HEADERS,
+    FrameAllowance,
+    admit,
+    is_field,
+    is_host,
+    is_value,
+)
 
 _STREAMS: Final = 250  # of one connection at a time, as the real server allows
 _CONNECTION_WINDOW: Final = 4 * 1024 * 1024
 _HELD: Final = 16 * 1024 * 1024  # bytes of bodies that are not answered yet; more are not asked for
-_LARGEST_BLOCK: Final = 256 * 1024  # a header block as it is sent
-_LARGEST_LIST: Final = 1024 * 1024  # and as it is meant
 _CONTINUATIONS: Final = 64
+_FRAMES_AT_ONCE: Final = 32  # between two looks at the clock
+_OVERSIZED_COST: Final = 20.0  # of a header list that is refused, in frames that ask for nothing
 _NOT_IN_HTTP2 = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
 _NEEDED = frozenset({b":method", b":path", b":scheme"})
 _PSEUDO = _NEEDED | {b":authority"}
-
-Fields = list[tuple[bytes, bytes]]
 
 
 class Http2Connection(asyncio.Protocol):
@@ -49,13 +59,21 @@ class Http2Connection(asyncio.Protocol):
     _out: Outbox
     _sender: Sender
 
-    def __init__(self, handler: Handler, connections: "set[Http2Connection]", slices: Slices) -> None:
+    def __init__(
+        self, handler: Handler, connections: "set[Http2Connection]", slices: Slices, knows: Knows = knows_everybody
+    ) -> None:
         self._handler = handler
+        self._knows = knows
         self._connections = connections
         self._slices = slices
         self._loop = asyncio.get_running_loop()
-        self._decoder = hpack.Decoder(max_header_list_size=_LARGEST_LIST)
+        self._blocks = HeaderBlocks()
         self._input = b""
+        self._reading = False  # what has arrived is read when its turn comes
+        self._behind = False  # more has arrived than could be read at once: no more is taken
+        self._room = True  # the client reads what it is sent
+        self._allowance = FrameAllowance(self._loop.time())
+        self._known = False
         self._begun = self._greeted = False
         self._block: tuple[int, int, bytearray] | None = None  # stream, flags and header block that is not whole yet
         self._continuations = 0
@@ -65,17 +83,20 @@ class Http2Connection(asyncio.Protocol):
         self._held = self._owed = 0
         self._allowed = 65535
         self._going = False
-        self._idle_since, self._limit = self._loop.time(), REQUEST_LIMIT
+        self.waits_since, self._limit = self._loop.time(), REQUEST_LIMIT
+
+    @property
+    def replaceable(self) -> bool:
+        return not (self._known or self._streams)
 
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=PIECE)
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if not admit(self._connections, self, MAX_CONNECTIONS):
             self.transport.abort()
             return
-        self._connections.add(self)
         self._out = Outbox(self.transport, self._loop)
         self._sender = Sender(self._out, self._close, self._reset)
         ours = {
@@ -92,36 +113,60 @@ class Http2Connection(asyncio.Protocol):
             self._abandon(exchange)
 
     def data_received(self, data: bytes) -> None:
-        if self._input:
-            data = self._input + data
+        self._input = self._input + data if self._input else data
+        if not self._reading:
+            self._reading = True
+            self._slices.run(self._read_on)
+
+    def _read_on(self) -> None:
+        """The frames that have arrived, a few at a time, as long as others need not wait for them."""
+        self._reading = False
+        at, more = 0, True
         try:
-            self._input = data[self._read(data) :]
+            while more and not self.transport.is_closing():
+                at, more = self._read(self._input, at)
+                if more and self._slices.is_over():
+                    break
         except ConnectionFault as fault:
+            self._input = b""
             self._leave(fault.code, str(fault))
             self._out.close()
+            return
+        self._input = b"" if self.transport.is_closing() else self._input[at:]
+        if more and self._input:
+            self._reading = self._behind = True
+            self.transport.pause_reading()
+            self._slices.later(self._read_on)
+        elif self._behind:
+            self._behind = False
+            if self._room and not self.transport.is_closing():
+                self.transport.resume_reading()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
+        self._room = False
         self.transport.pause_reading()  # who does not read the answers may not ask for more
         self._sender.no_room(tuple(self._streams.values()))
 
     def resume_writing(self) -> None:
-        self.transport.resume_reading()
+        self._room = True
+        if not self._behind:
+            self.transport.resume_reading()
         self._sender.room()
 
     # Frames
 
-    def _read(self, data: bytes) -> int:
-        """Everything that is whole; gives how far that was."""
-        at = 0
+    def _read(self, data: bytes, at: int) -> tuple[int, bool]:
+        """Some of the frames that are whole; gives how far that was, and whether there are more."""
         if not self._begun:
             if data[: len(frames.PREFACE)] != frames.PREFACE[: len(data)]:
                 raise ConnectionFault(frames.PROTOCOL_ERROR, "not the preface of HTTP/2")
             if len(data) < len(frames.PREFACE):
-                return 0
+                return at, False
             self._begun, at = True, len(frames.PREFACE)
+        count = 0
         while len(data) - at >= frames.HEADER_SIZE:
             head = int.from_bytes(data[at : at + frames.HEADER_SIZE], "big")
             size, kind, flags, number = head >> 48, head >> 40 & 255, head >> 32 & 255, head & frames.LARGEST_WINDOW
@@ -130,11 +175,20 @@ class Http2Connection(asyncio.Protocol):
             start = at + frames.HEADER_SIZE
             if len(data) - start < size:
                 break
+            if count >= _FRAMES_AT_ONCE:
+                return at, True
             at = start + size
             self._take(kind, flags, number, data[start:at])
+            # A byte of a header block can stand for a field, and unpacking 32 of them takes as long as another frame.
+            count += 1 + size // 32 if kind in (frames.HEADERS, frames.CONTINUATION) else 1
             if self.transport.is_closing():
-                return len(data)
-        return at
+                return len(data), False
+        return at, False
+
+    def _spend(self, what: str, cost: float = 1.0) -> None:
+        """Of frames that ask for nothing, a client may send only so many."""
+        if not self._allowance.spend(self._loop.time(), self._sender.sent, cost):
+            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, f"more {what} than the limit for one connection")
 
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if not self._greeted and kind != frames.SETTINGS:
@@ -142,7 +196,10 @@ class Http2Connection(asyncio.Protocol):
         if self._block is not None and (kind != frames.CONTINUATION or number != self._block[0]):
             raise ConnectionFault(frames.PROTOCOL_ERROR, "a header block has to be finished first")
         if kind > frames.CONTINUATION:
+            self._spend("frames of unknown types")
             return  # of an extension: to be ignored
+        if kind in _ASKS_FOR_NOTHING or not payload:
+            self._spend("frames that ask for nothing")
         try:
             _BY_KIND[kind](self, flags, number, payload)
         except StreamFault as fault:
@@ -175,19 +232,14 @@ class Http2Connection(asyncio.Protocol):
             exchange.owed = 0
         self._credit()
 
-    def _keep(self, exchange: Exchange, body: bytes) -> None:
-        exchange.size += len(body)
-        if exchange.size > MAX_BODY:
-            exchange.request.too_large = True
-            exchange.chunks = []
-            self._held -= exchange.held
-            exchange.held = 0
-            if exchange.size > 8 * MAX_BODY:
-                raise StreamFault(exchange.number, frames.ENHANCE_YOUR_CALM)
-        elif body:
-            exchange.chunks.append(body)
-            exchange.held += len(body)
-            self._held += len(body)
+    def _keep(self, exchange: Exchange, piece: bytes) -> None:
+        body = exchange.body
+        before = body.kept
+        others = 0 if self._known else self._held - before
+        body.add(piece, lambda: self._knows(exchange.request), others=others)
+        self._held += body.kept - before
+        if body.size > 8 * MAX_BODY:
+            raise StreamFault(exchange.number, frames.ENHANCE_YOUR_CALM)
 
     def _credit(self) -> None:
         """Lets the client send as much again as it has sent, while there is room for it."""
@@ -224,34 +276,38 @@ class Http2Connection(asyncio.Protocol):
         _, first_flags, block = self._block
         block += payload
         self._continuations += 1
-        if len(block) > _LARGEST_BLOCK or self._continuations > _CONTINUATIONS:
-            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, "a header block without an end")
+        if len(block) > LARGEST_BLOCK or self._continuations > _CONTINUATIONS:
+            raise ConnectionFault(
+                frames.ENHANCE_YOUR_CALM,
+                f"a header block of more than {LARGEST_BLOCK} bytes or {_CONTINUATIONS} frames: that is the limit",
+            )
         if flags & frames.END_HEADERS:
             self._block = None
             self._on_block(number, first_flags, bytes(block))
 
     def _on_block(self, number: int, flags: int, block: bytes) -> None:
         try:
-            fields = cast("Fields", self._decoder.decode(block, raw=True))
-        except hpack.OversizedHeaderListError as error:
-            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, "headers of more than a mebibyte") from error
+            fields = self._blocks.unpack(block)
+        except TooLarge as error:
+            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, str(error)) from error
         except hpack.HPACKError as error:
             raise ConnectionFault(frames.COMPRESSION_ERROR, str(error)) from error
         known = self._streams.get(number)
         if known is not None:  # trailers: nothing we ask for
-            if any(name.startswith(b":") for name, _ in fields):
+            if any(name.startswith(b":") for name, _ in fields or ()):
                 raise StreamFault(number, frames.PROTOCOL_ERROR)
             self._complete(known)
             return
         if self._going or len(self._streams) >= _STREAMS:
             raise StreamFault(number, frames.REFUSED_STREAM)
-        request = read_request(fields, self.transport)
+        request = Request(self.transport) if fields is None else read_request(fields, self.transport)
         if request is None:
             raise StreamFault(number, frames.PROTOCOL_ERROR)
         exchange = self._streams[number] = Exchange(number, request, self._sender.first_window, self._loop.time())
-        if sum(len(name) + len(value) for name, value in fields) > MAX_HEADERS:
+        if fields is None:
+            self._spend("headers that are too large", _OVERSIZED_COST)
             exchange.complete = True
-            self._sender.send(exchange, Response(431, b"request headers too large", b"text/plain"))
+            self._sender.send(exchange, Response(431, TOO_LARGE_HEADERS, b"text/plain"))
         elif flags & frames.END_STREAM:
             self._complete(exchange)
 
@@ -280,11 +336,8 @@ class Http2Connection(asyncio.Protocol):
         self._greeted = True
         if flags & frames.ACK:
             return
-        for start in range(0, len(payload), 6):
-            key, value = (
-                int.from_bytes(payload[start : start + 2], "big"),
-                int.from_bytes(payload[start + 2 : start + 6], "big"),
-            )
+        # The last value of each: a change of the window goes through all streams, and a frame has room for 2,730 of them.
+        for key, value in dict(struct.iter_unpack(">HI", payload)).items():
             self._set(key, value)
         self._out.send(frames.frame(frames.SETTINGS, frames.ACK, 0))
         self._sender.go_on()
@@ -334,14 +387,16 @@ class Http2Connection(asyncio.Protocol):
     def _complete(self, exchange: Exchange) -> None:
         request = exchange.request
         length = request.headers.get(b"content-length")
-        if length is not None and length != b"%d" % exchange.size:
+        if length is not None and length != b"%d" % exchange.body.size:
             raise StreamFault(exchange.number, frames.PROTOCOL_ERROR)
         exchange.complete = True
-        request.body = exchange.chunks[0] if len(exchange.chunks) == 1 else b"".join(exchange.chunks)
-        exchange.chunks = []
+        request.too_large = exchange.body.size > MAX_BODY
+        request.body = exchange.body.take()
         self._queued += 1
         if self._queued > 4 * _STREAMS:  # asked for and taken back faster than anybody could answer
-            raise ConnectionFault(frames.ENHANCE_YOUR_CALM, "too many streams begun and ended")
+            raise ConnectionFault(
+                frames.ENHANCE_YOUR_CALM, "more streams begun and taken back than the limit for one connection"
+            )
         self._slices.run(partial(self._answer, exchange))
 
     def _answer(self, exchange: Exchange) -> None:
@@ -349,6 +404,7 @@ class Http2Connection(asyncio.Protocol):
         if exchange.gone:
             return
         answer = self._handler(exchange.request)
+        self._known = self._known or exchange.request.known
         if isinstance(answer, Awaitable):
             exchange.task = self._loop.create_task(self._wait(exchange, answer))
         else:
@@ -381,9 +437,9 @@ class Http2Connection(asyncio.Protocol):
         self._streams.pop(exchange.number, None)
         self._sender.forget(exchange)
         exchange.waiting.clear()
-        exchange.chunks = []
-        self._held -= exchange.held
-        self._idle_since, self._limit = self._loop.time(), IDLE_LIMIT
+        self._held -= exchange.body.kept
+        exchange.body.take()
+        self.waits_since, self._limit = self._loop.time(), IDLE_LIMIT
         writer, exchange.writer = exchange.writer, None
         if writer is not None:
             writer.closed = True
@@ -406,7 +462,7 @@ class Http2Connection(asyncio.Protocol):
         for exchange in tuple(self._streams.values()):
             if not exchange.complete and now - exchange.began >= REQUEST_LIMIT:
                 self._reset(exchange.number, CANCEL)
-        if not self._streams and now - self._idle_since >= self._limit:
+        if not self._streams and now - self.waits_since >= self._limit:
             self._leave(frames.NO_ERROR)
             self._out.close()
 
@@ -439,6 +495,11 @@ _BY_KIND: Final = (
 )
 
 
+_ASKS_FOR_NOTHING: Final = frozenset(
+    (frames.PRIORITY, frames.RST_STREAM, frames.SETTINGS, frames.PING, frames.GOAWAY, frames.WINDOW_UPDATE)
+)
+
+
 def read_request(fields: Fields, transport: asyncio.Transport) -> Request | None:
     """The request that a stream's headers begin; None if they break the rules."""
     request = Request(transport)
@@ -446,19 +507,19 @@ def read_request(fields: Fields, transport: asyncio.Transport) -> Request | None
     pseudo: dict[bytes, bytes] = {}
     for name, value in fields:
         if name[:1] == b":":
-            if headers or name in pseudo or name not in _PSEUDO:
+            if headers or name in pseudo or name not in _PSEUDO or not is_value(value):
                 return None
             pseudo[name] = value
             continue
-        if not name or name != name.lower() or name in _NOT_IN_HTTP2 or (name == b"te" and value != b"trailers"):
-            return None
-        if b"\n" in value or b"\r" in value or b"\0" in value:
+        if not is_field(name, value) or name in _NOT_IN_HTTP2 or (name == b"te" and value != b"trailers"):
             return None
         headers[name] = headers[name] + b"\n" + value if name in headers else value  # repeated ones, kept apart
     if not pseudo.keys() >= _NEEDED or not pseudo[b":path"].startswith((b"/", b"*")):
         return None
     if b":authority" in pseudo:
         headers.setdefault(b"host", pseudo[b":authority"])
+    if not is_host(headers.get(b"host", b"")):
+        return None
     request.method = pseudo[b":method"].decode("latin-1")
     request.path, request.query = split_target(pseudo[b":path"])
     return request

@@ -11,6 +11,7 @@ from typing import Final
 
 from gpuaas.apiserver import frames
 from gpuaas.apiserver.http import PIECE, SLOW_READER, Answer, Request, Response, StreamWriter, now_on_the_wire
+from gpuaas.apiserver.wirelimits import Body
 
 WINDOW: Final = 512 * 1024  # that each stream of a client may send before we say more
 CANCEL: Final = 0x8
@@ -65,16 +66,16 @@ class Exchange:
     """One stream: the request as far as it has arrived, and the answer as far as it has not been sent."""
 
     __slots__ = (
-        "allowed", "began", "chunks", "closing", "complete", "gone", "held", "number", "on_gone", "owed", "paused",
-        "request", "size", "task", "waiting", "waiting_bytes", "window", "writer",
+        "allowed", "began", "body", "closing", "complete", "gone", "number", "on_gone", "owed", "paused", "request", "task",
+        "waiting", "waiting_bytes", "window", "writer",
     )  # fmt: skip
 
     def __init__(self, number: int, request: Request, window: int, now: float) -> None:
         self.number = number
         self.request = request
         self.began = now
-        self.chunks: list[bytes] = []
-        self.size = self.held = self.owed = 0
+        self.body = Body()
+        self.owed = 0
         self.allowed = WINDOW  # what the client may still send
         self.complete = False
         self.window = window  # what we may still send
@@ -123,6 +124,7 @@ class Sender:
         self._blocked: dict[int, Exchange] = {}
         self._paused: dict[int, Exchange] = {}
         self._room = True
+        self.sent = 0  # bytes of answers
 
     # What the client grants
 
@@ -239,6 +241,7 @@ class Sender:
     def _spend(self, exchange: Exchange, size: int) -> None:
         exchange.window -= size
         self._window -= size
+        self.sent += size
 
     def _pump(self, exchange: Exchange) -> None:
         """Sends of what waits as much as the windows and the connection take."""

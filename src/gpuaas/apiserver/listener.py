@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from gpuaas.apiserver.http import Connection, Handler
+from gpuaas.apiserver.http import Connection, Handler, Knows, knows_everybody
 from gpuaas.apiserver.turns import Slices
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 HTTP_2: Final = "h2"
 _LOOK_EVERY: Final = 5.0
+_HANDSHAKE: Final = 10.0  # seconds for TLS, in which a connection is not counted yet
 
 Connections = set[Any]
 """Of both kinds."""
@@ -51,8 +52,8 @@ class Listener:
 class _Greeting(asyncio.Protocol):
     """A connection of which it is not known yet which HTTP it speaks: what was agreed on with TLS says so."""
 
-    def __init__(self, handler: Handler, connections: Connections, slices: Slices) -> None:
-        self._parts = handler, connections, slices
+    def __init__(self, handler: Handler, connections: Connections, slices: Slices, knows: Knows) -> None:
+        self._parts = handler, connections, slices, knows
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         tls = cast("ssl.SSLObject | None", transport.get_extra_info("ssl_object"))
@@ -69,12 +70,21 @@ def _http2() -> "type[Http2Connection]":
     return Http2Connection
 
 
-async def listen(handler: Handler, host: str, port: int, tls: ssl.SSLContext | None) -> Listener:
+async def listen(
+    handler: Handler, host: str, port: int, tls: ssl.SSLContext | None, knows: Knows = knows_everybody
+) -> Listener:
+    """`knows` is asked before a long body is kept."""
     connections: Connections = set()
     slices = Slices()
     if tls is not None:
         tls.set_alpn_protocols([HTTP_2, "http/1.1"])
     server = await asyncio.get_running_loop().create_server(
-        lambda: _Greeting(handler, connections, slices), host, port, ssl=tls, backlog=1024, reuse_address=True
+        lambda: _Greeting(handler, connections, slices, knows),
+        host,
+        port,
+        ssl=tls,
+        ssl_handshake_timeout=_HANDSHAKE if tls is not None else None,
+        backlog=1024,
+        reuse_address=True,
     )
     return Listener(server, connections)

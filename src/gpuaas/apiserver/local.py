@@ -236,7 +236,7 @@ class LocalClient:
         op.dry_run = dry_run
         entries, _ = read.page(op)
         options = delete.delete_options(op, _delete_body(propagation, "", "", grace))
-        await delete.delete_all(op, [*entries], options)
+        await delete.delete_all(op, entries, options)
 
     async def log(
         self,
@@ -288,7 +288,7 @@ def _served(resource: Stored) -> Served:
 
 
 def _seen(op: Operation, entry: Entry, *, outline: bool) -> Object:
-    return _outlined(op, entry) if outline else op.resource.from_hub(entry.obj, op.version)
+    return _outlined(op, entry) if outline else op.resource.seen(entry.obj, op.version)
 
 
 def _outlined(op: Operation, entry: Entry) -> Object:

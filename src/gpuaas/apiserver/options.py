@@ -9,9 +9,9 @@ from gpuaas.base.errors import BadRequest, Invalid
 from gpuaas.base.fielderrors import FieldError, forbidden, not_supported
 from gpuaas.machinery import ssa
 
-_AMOUNT = r"(?:\d+\.?\d*|\.\d+)"
+_AMOUNT = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"  # unambiguous, so that a search does not try each way to split digits
 _NUMBER = re.compile(rf"[+-]?{_AMOUNT}")
-_UNIT = re.compile(rf"[+-]?{_AMOUNT}([^\d.]+)")
+_UNIT = re.compile(rf"[+-]?{_AMOUNT}([^0-9.]+)")
 _SPAN = re.compile(rf"[+-]?(?:0|(?:{_AMOUNT}(?:ns|us|µs|μs|ms|s|m|h))+)")
 _LEVELS = ("", "Ignore", "Strict", "Warn")
 _KINDS = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}

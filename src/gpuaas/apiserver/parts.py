@@ -12,6 +12,8 @@ from gpuaas.api.kubernetes.rules import certificates
 from gpuaas.api.kubernetes.rules.namespaces import finalizer_errors
 from gpuaas.base.fielderrors import FieldError, forbidden
 
+_RESIZABLE = ("cpu", "memory")
+
 View = Mapping[str, Any]
 Merge = Callable[[Object, View, float], Object]  # what was sent, what is there, now
 Check = Callable[[View, View], list[FieldError]]
@@ -65,6 +67,22 @@ def _only_added(obj: View, old: View) -> list[FieldError]:
     return [forbidden("spec.ephemeralContainers", "existing ephemeral containers may not be removed or changed")]
 
 
+def _only_native(obj: View, old: View) -> list[FieldError]:
+    """A running pod keeps its devices: giving them back would only change what is written of it."""
+    before = {each["name"]: _devices(each) for each in old["spec"]["containers"]}
+    if all(
+        _devices(each) == before.get(each.get("name"), {}) for each in (obj.get("spec") or {}).get("containers") or ()
+    ):
+        return []
+    return [forbidden("spec", "only cpu and memory resources are mutable")]
+
+
+def _devices(container: View) -> dict[str, Any]:
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: amount for name, amount in asked.items() if name not in _RESIZABLE}
+
+
 def _nothing(_obj: View, _old: View) -> list[FieldError]:
     return []
 
@@ -73,5 +91,5 @@ PARTS: Mapping[str, tuple[Merge, Check]] = {
     "approval": (_approval, certificates.removal_errors),
     "ephemeralcontainers": (_ephemeral_containers, _only_added),
     "finalize": (_finalize, lambda obj, _old: finalizer_errors(obj, indexed=True)),
-    "resize": (_resize, _nothing),
+    "resize": (_resize, _only_native),
 }

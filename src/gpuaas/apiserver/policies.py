@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 View = Mapping[str, Any]
 _GROUP = "admissionregistration.k8s.io"
+_COMPONENT = "admission"
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions", DELETE: "DeleteOptions"}
@@ -72,13 +73,22 @@ class Register:
 
     def _compiled(self) -> Iterator[Bound]:
         store = self._cluster.store
+        aside = self._cluster.aside
         bindings: dict[str, list[View]] = {}
         for entry in store.list(self._bindings):
-            bindings.setdefault(entry.obj["spec"].get("policyName", ""), []).append(entry.obj)
-        for entry in store.list(self._policies):
-            name, spec = entry.obj["metadata"]["name"], entry.obj["spec"]
-            if name in bindings:
-                yield Bound(name, spec, compile_policy(spec), bindings[name])
+            with aside.guard(_COMPONENT, entry.obj):
+                check_matching(entry.obj["spec"].get("matchResources") or {})
+                bindings.setdefault(entry.obj["spec"].get("policyName", ""), []).append(entry.obj)
+
+        def bound(policy: View) -> Bound | None:
+            name, spec = policy["metadata"]["name"], policy["spec"]
+            if name not in bindings:
+                return None
+            check_matching(spec.get("matchConstraints") or {})
+            return Bound(name, spec, compile_policy(spec), bindings[name])
+
+        policies = (entry.obj for entry in store.list(self._policies))
+        yield from (each for each in aside.each(_COMPONENT, policies, bound) if each is not None)
 
     def parameters(self, kind: View | None, reference: View | None, request: "Request") -> list[View | None]:
         if kind is None or reference is None:
@@ -284,6 +294,17 @@ class Request:
         told = {key: op.query[key] for key in ("fieldManager", "fieldValidation") if op.query.get(key)}
         kind = {"kind": _OPTIONS[self._operation], "apiVersion": "meta.k8s.io/v1"}
         return {**kind, **({"dryRun": ["All"]} if op.dry_run else {}), **told}
+
+
+def check_matching(resources: View) -> None:
+    """Raises where it cannot be read which requests are meant: asked once, when a policy or webhook is taken up, and not
+    in the middle of everybody's writes."""
+    for name in ("namespaceSelector", "objectSelector"):
+        from_label_selector(resources.get(name))
+    for rule in (*(resources.get("resourceRules") or ()), *(resources.get("excludeResourceRules") or ())):
+        for name in ("operations", "apiGroups", "apiVersions", "resources", "resourceNames"):
+            if not all(isinstance(each, str) for each in rule.get(name) or ()):
+                raise ValueError(f"{name} of a rule are not strings")
 
 
 def _kind(version: Version) -> dict[str, str]:

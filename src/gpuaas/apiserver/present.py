@@ -43,7 +43,7 @@ def shaped(op: Operation, obj: Mapping[str, Any], wanted: Wanted) -> Mapping[str
 
 def asked(op: Operation, obj: Mapping[str, Any]) -> Object:
     """In the version asked for."""
-    return op.resource.from_hub(dict(obj), op.version)
+    return op.resource.seen(dict(obj), op.version)
 
 
 def package(kind: Kind) -> str:

@@ -15,6 +15,7 @@ from gpuaas.apiserver.requestinfo import whole_number
 from gpuaas.apiserver.select import predicate
 from gpuaas.base.errors import BadRequest, Expired, NotAcceptable, Timeout
 from gpuaas.base.fielderrors import invalid
+from gpuaas.base.numbers import is_digits
 from gpuaas.machinery.gojson import json_problem
 from gpuaas.store import Compacted, Entry, FutureRevision
 
@@ -153,7 +154,7 @@ def _snapshot(op: Operation, token: str) -> tuple[Sequence[Entry], int, str]:
 
 
 def revision_number(text: str) -> int:
-    if not text.isdecimal() or not text.isascii():
+    if not is_digits(text):
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise BadRequest(str(invalid("resourceVersion", text, why)))
     if len(text) > 20 or int(text) >= 1 << 64:
@@ -231,7 +232,7 @@ def _too_old(revision: int, first: str) -> Expired:
 
 def list_item(op: Operation, obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """An object as an item of a list: the list says what built-in kinds are, custom resources say it themselves."""
-    shown = op.resource.from_hub(dict(obj), op.version)
+    shown = op.resource.seen(dict(obj), op.version)
     return shown if op.resource.custom else {key: shown[key] for key in shown if key not in ("kind", "apiVersion")}
 
 

@@ -7,15 +7,17 @@ non-resource path. The verb is the one RBAC speaks of (`list`, not GET). Query o
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import parse_qsl
 
 from gpuaas.base.errors import BadRequest
+from gpuaas.base.numbers import integer, is_digits
 from gpuaas.base.selectors import parse_fields
 
 _METHOD_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
 # Resources that look like namespaces' parts but are the namespace's own subresources.
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-_LONGEST_NUMBER = 1000  # digits; more are not worth reading
+MOST_PARAMETERS: Final = 1000  # of a query
 _MALFORMED = re.compile(r";|%(?![0-9A-Fa-f]{2})")  # a part of a query that has this says nothing, to Go
 
 
@@ -56,10 +58,10 @@ class RequestInfo:
 def whole_number(text: str) -> int:
     """As Go reads one of 64 bits; Python would take blanks, underscores and other alphabets' digits as well."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not is_digits(digits):
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = int(text[:_LONGEST_NUMBER])
-    if len(text) > _LONGEST_NUMBER or not -(1 << 63) <= number < 1 << 63:
+    number = integer(text)
+    if number is None:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
     return number
 
@@ -67,6 +69,9 @@ def whole_number(text: str) -> int:
 def request_info(method: str, path: str, query: str) -> RequestInfo:
     info = _path_info(method, path)
     if query:
+        count = query.count("&") + 1
+        if count > MOST_PARAMETERS:
+            raise BadRequest(f"a query of {count} parameters: limit is {MOST_PARAMETERS}")
         if _MALFORMED.search(query):
             query = "&".join(part for part in query.split("&") if not _MALFORMED.search(part))
         for key, value in parse_qsl(query, keep_blank_values=True):

@@ -34,25 +34,41 @@ def _matcher(op: Operation, labels: LabelSelector | None, fields: tuple[FieldTer
     if not labels and not fields:
         return None
     values = _behaviour(op).fields
+    wanted, refused = _folded(fields)
 
     def matches(obj: Mapping[str, Any]) -> bool:
         meta = obj["metadata"]
         if labels and not labels.matches(meta.get("labels")):
             return False
         extra: Mapping[str, str] | None = None
-        for term in fields:
-            if term.path == "metadata.name":
+        for path, term in wanted.items():
+            if path == "metadata.name":
                 value = meta["name"]
-            elif term.path == "metadata.namespace":
+            elif path == "metadata.namespace":
                 value = meta.get("namespace", "")
             else:
                 extra = values(obj) if extra is None else extra
-                value = extra.get(term.path, "")
-            if (value == term.value) is not term.equal:
+                value = extra.get(path, "")
+            if (term is not None and value != term) or value in refused.get(path, ()):
                 return False
         return True
 
     return matches
+
+
+def _folded(fields: tuple[FieldTerm, ...]) -> tuple[dict[str, str | None], dict[str, set[str]]]:
+    """By path: the one value an object must have, if one is asked for, and those it must not have."""
+    wanted: dict[str, str | None] = {}
+    refused: dict[str, set[str]] = {}
+    for term in fields:
+        before = wanted.setdefault(term.path, None)
+        if not term.equal:
+            refused.setdefault(term.path, set()).add(term.value)
+        elif before is None:
+            wanted[term.path] = term.value
+        elif before != term.value:
+            refused.setdefault(term.path, set()).add(before)  # two values at once: no object has them
+    return wanted, refused
 
 
 def _labels(op: Operation) -> LabelSelector | None:

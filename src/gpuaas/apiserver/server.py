@@ -6,12 +6,14 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import delete, nonresource, read, subresources, watch, websocket, write
 from gpuaas.apiserver.access import Access
-from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, read_object, read_options, read_patch
+from gpuaas.apiserver.bodies import PATCH_TYPES, media_type, prepare, read_object, read_options, read_patch
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import (
     NO_FORMS,
@@ -27,9 +29,10 @@ from gpuaas.apiserver.codec import (
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.health import Health
-from gpuaas.apiserver.http import JSON, Answer, Request, Response
+from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
+from gpuaas.apiserver.prepared import OFF_LOOP, Workers
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
@@ -49,6 +52,8 @@ from gpuaas.observe.requests import RequestCounter, render
 from gpuaas.store import StoreError
 
 _log = logging.getLogger("gpuaas.apiserver")
+_WARNINGS = 4 * 1024  # characters of all warnings of an answer
+_WARNING = 256  # and of each, where they are more
 _NO_NAMES = (".", "..")  # parts of a path that mean no object
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a collection, not of an object
@@ -64,6 +69,7 @@ class Server:
         self.ready = True
         self.health = Health()
         self.turns = Turns()  # for those who work behind the server
+        self._workers = Workers()
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
         try:
@@ -82,6 +88,14 @@ class Server:
             return self._failed(request, error)
         finally:
             self.turns.ended()
+
+    def knows(self, request: Request) -> bool:
+        """Whether a request whose body is still arriving shows credentials that are good here."""
+        try:
+            cluster, _ = self._cluster(request.path)
+        except PageNotFound:
+            return False
+        return self.access[cluster.name].authenticate(request.headers, request.peer_certificate) is not None
 
     def metrics_text(self, cluster: Cluster) -> bytes:
         """Of the server, and of what works behind this cluster."""
@@ -119,12 +133,27 @@ class Server:
         user = access.authenticate(request.headers, request.peer_certificate)
         if user is None:
             raise Unauthorized
+        request.known = True
         user = access.impersonated(user, request.headers, info)
         access.authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)
         op = self._operation(cluster, info, user, request)
         self.requests.seen(op.verb, op.resource.plural)
+        if len(request.body) > OFF_LOOP:
+            return self._when_read(op, info, request)
+        return self._served(op, info, request)
+
+    async def _when_read(self, op: Operation, info: RequestInfo, request: Request) -> Answer:
+        """A long body is read in a thread; what is served is looked up again after that."""
+        kind = ("", "") if op.subresource else (op.kind.api_version, op.kind.kind)
+        read = partial(prepare, request.body, request.header(b"content-type"), kind)
+        request.body = await self._workers.run(read)
+        answer = self._served(self._operation(op.cluster, info, op.user, request), info, request)
+        return answer if isinstance(answer, Response | Stream) else await answer
+
+    def _served(self, op: Operation, info: RequestInfo, request: Request) -> Answer | Awaitable[Answer]:
+        cluster = op.cluster
         if cluster.arriving and op.resource.prefix in cluster.arriving:
             return self._when_arrived(cluster.arriving[op.resource.prefix], op, info, request)
         return self._perform(op, info, request)
@@ -229,7 +258,8 @@ class Server:
     async def _collection(self, op: Operation, info: RequestInfo, request: Request, wanted: Wanted) -> Answer:
         options = delete.delete_options(op, _options(request), info.multi)
         entries, metadata = read.page(op)
-        objects = await delete.delete_all(op, list(entries), options)
+        await delete.delete_all(op, entries, options)
+        objects = [entry.obj for entry in entries]
         listing = read.shaped_list(op, objects, metadata, wanted)
         return self.answer(op, Outcome(listing, converted=True), wanted)
 
@@ -247,7 +277,14 @@ class Server:
 def _headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:
     if not warnings:
         return (_NO_CACHE,)
-    return (_NO_CACHE, *((b"warning", _warning(text)) for text in dict.fromkeys(warnings)))
+    return (_NO_CACHE, *((b"warning", _warning(text)) for text in _short(dict.fromkeys(warnings))))
+
+
+def _short(warnings: Collection[str]) -> Iterable[str]:
+    """As Kubernetes does it: if all together are long, each is cut off, and the last ones are left out."""
+    if sum(map(len, warnings)) <= _WARNINGS:
+        return warnings
+    return [text[:_WARNING] for text in islice(warnings, _WARNINGS // _WARNING)]
 
 
 def _warning(text: str) -> bytes:

@@ -119,7 +119,10 @@ def bind(op: Operation, body: Object) -> Awaitable[Outcome]:
     refusal = _not_bindable(pod, op.name)
     if refusal:
         raise Conflict("", "pods/binding", op.name, refusal)
-    return write.put(op, _bound(pod, str(node), op.cluster.clock.now()), 201)
+    bound = _bound(pod, str(node), op.cluster.clock.now())
+    for check in op.cluster.admission.bindings:
+        check(op, bound, str(node))
+    return write.put(op, bound, 201)
 
 
 def pod_binding(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Awaitable[Answer]:

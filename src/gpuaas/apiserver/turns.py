@@ -51,6 +51,19 @@ class Slices:
             return
         serve()
 
+    def is_over(self) -> bool:
+        """Whether who has long work should let others have their turn: then it goes on `later`."""
+        return self._end is not None and (bool(self._waiting) or self._now() > self._end)
+
+    def later(self, serve: Callable[[], None]) -> None:
+        """After those who wait already."""
+        if self._end is None:
+            self._end = self._now() + _SLICE
+            self._loop.call_soon(self._next)
+        if not self._waiting:
+            self._served = self._now()
+        self._waiting.append(serve)
+
     def _next(self) -> None:
         if not self._waiting:
             self._end = None

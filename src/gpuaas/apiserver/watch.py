@@ -140,7 +140,7 @@ class _Session:
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 return partial(obj, self._wanted.version)
             case _:
-                return self._op.resource.from_hub(dict(obj), self._op.version)
+                return self._op.resource.seen(dict(obj), self._op.version)
 
     def _bookmark(self) -> None:
         self._writer.write(self._bookmark_line({}))

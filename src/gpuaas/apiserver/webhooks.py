@@ -15,7 +15,7 @@ from gpuaas.apiserver.catalogue import Version
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.mutations import take_over
 from gpuaas.apiserver.operation import Operation
-from gpuaas.apiserver.policies import Request
+from gpuaas.apiserver.policies import Request, check_matching
 from gpuaas.base.errors import ApiError, BadRequest, Internal
 from gpuaas.machinery.jsonpatch import PatchRefused, apply_json_patch
 from gpuaas.machinery.schema.cel import CelError
@@ -89,7 +89,7 @@ class Hooks:
     """The webhooks of one kind of configuration, in the order of their names, as long as none changes."""
 
     def __init__(self, cluster: "Cluster", plural: str) -> None:
-        self._store, self._prefix = cluster.store, f"{_GROUP}/{plural}/"
+        self._store, self._prefix, self._aside = cluster.store, f"{_GROUP}/{plural}/", cluster.aside
         self._known: tuple[Hook, ...] = ()
         self._seen = 0
 
@@ -100,11 +100,20 @@ class Hooks:
         return self._known if self._known and op.resource.group != _GROUP else ()
 
     def _found(self) -> Iterator[Hook]:
-        for entry in self._store.list(self._prefix):
-            for said in entry.obj.get("webhooks") or ():
-                if (said.get("clientConfig") or {}).get("url") and said.get("rules"):
-                    conditions = {key: said[key] for key in ("matchConditions", "failurePolicy") if key in said}
-                    yield Hook(said["name"], said, compile_policy(conditions))
+        configurations = (entry.obj for entry in self._store.list(self._prefix))
+        for hooks in self._aside.each("admission", configurations, _hooks_of):
+            yield from hooks
+
+
+def _hooks_of(configuration: View) -> list[Hook]:
+    found: list[Hook] = []
+    for said in configuration.get("webhooks") or ():
+        if (said.get("clientConfig") or {}).get("url") and said.get("rules"):
+            conditions = {key: said[key] for key in ("matchConditions", "failurePolicy") if key in said}
+            hook = Hook(said["name"], said, compile_policy(conditions))
+            check_matching(hook.meant)
+            found.append(hook)
+    return found
 
 
 class Webhooks:

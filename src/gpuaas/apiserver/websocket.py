@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from gpuaas.apiserver.http import SLOW_READER, Answer, Request, Response, Stream, StreamWriter
 from gpuaas.apiserver.security.authn import asks_for_socket, subprotocols
+from gpuaas.apiserver.wirelimits import FrameAllowance
 
 _LARGEST: Final = 64 * 1024  # of what clients say, and nobody listens to
 _SALT: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
-_NORMAL, _PROTOCOL_ERROR, _TOO_BIG = 1000, 1002, 1009
+_NORMAL, _PROTOCOL_ERROR, _POLICY, _TOO_BIG = 1000, 1002, 1008, 1009
 
 Form = Callable[[bytes], bytes]
 """A piece of a stream as frames."""
@@ -85,12 +86,16 @@ def _begin(
 class _Conversation(StreamWriter, asyncio.Protocol):
     """A connection that has become a WebSocket: the writer of its stream, and what hears its client."""
 
+    replaceable = False  # its client has authenticated
+
     def __init__(self, transport: asyncio.Transport, connections: set[Any], form: Form) -> None:
         super().__init__()
         self._transport = transport
         self._connections = connections
         self._form = form
         self._heard = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._allowance = FrameAllowance(self._loop.time())
         self._gone: Callable[[], None] | None = None
         connections.add(self)
 
@@ -140,14 +145,19 @@ class _Conversation(StreamWriter, asyncio.Protocol):
                 self._end(_TOO_BIG.to_bytes(2, "big"))
             elif len(self._heard) < start + size:
                 return
+            elif not self._allowance.spend(self._loop.time(), 0):
+                self._end(_POLICY.to_bytes(2, "big"))
             else:
-                self._hear(self._heard[0] & 0xF, _unmasked(self._heard, start, size))
+                self._hear(self._heard[0] & 0xF, start, size)
                 del self._heard[: start + size]
 
-    def _hear(self, kind: int, payload: bytes) -> None:
+    def _hear(self, kind: int, start: int, size: int) -> None:
+        if kind not in (_PING, _CLOSE):
+            return  # what clients say otherwise is not listened to
+        payload = _unmasked(self._heard, start, size)
         if kind == _PING:
             self._transport.write(frame(_PONG, payload))
-        elif kind == _CLOSE:
+        else:
             self._end(payload[:2])
 
     def pause_writing(self) -> None:
@@ -193,8 +203,9 @@ def _extent(heard: bytearray) -> tuple[int, int]:
 
 
 def _unmasked(heard: bytearray, start: int, size: int) -> bytes:
-    mask = heard[start - 4 : start]
-    return bytes(byte ^ mask[place % 4] for place, byte in enumerate(heard[start : start + size]))
+    mask = bytes(heard[start - 4 : start]) * (size // 4 + 1)
+    masked = int.from_bytes(heard[start : start + size], "big") ^ int.from_bytes(mask[:size], "big")
+    return masked.to_bytes(size, "big")
 
 
 def _lines(data: bytes) -> bytes:

@@ -7,12 +7,13 @@ here waits before the store is asked, so what was read is still true when it is 
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import ownership
 from gpuaas.apiserver.asking import asks_webhooks
-from gpuaas.apiserver.bodies import YAML_TYPES, repeated_fields, repeated_keys
+from gpuaas.apiserver.bodies import YAML_TYPES, repeated_fields, repeated_keys, repeats_applied
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.objectmeta import (
     check_name,
@@ -31,6 +32,7 @@ from gpuaas.apiserver.objectmeta import (
 )
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
+from gpuaas.apiserver.prepared import Prepared
 from gpuaas.apiserver.settling import told_when_visible, unchanged
 from gpuaas.apiserver.typemeta import check_custom_kind, check_patched_type, check_type
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, TooLarge
@@ -261,12 +263,9 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
 
 
 def _complain_of_repeats(op: Operation, config: Any) -> None:
-    """An apply is read as YAML, so what came twice is told in YAML's words."""
     if op.field_validation == "Ignore" or not op.body:
         return
-    if op.body.lstrip().startswith(b"{") and not repeated_fields(op.body, config):
-        return  # it is JSON, of which that is known quickly
-    repeats = repeated_keys(op.body)
+    repeats = repeats_applied(op.body, config)
     if repeats and op.field_validation == "Strict":
         lines = "\n  ".join(("yaml: unmarshal errors:", *repeats))
         raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {lines}")
@@ -351,7 +350,8 @@ def _decode(op: Operation, sent: Object) -> Object:
         repeats = repeated_fields(op.body, sent)
         if repeats and paths and not op.resource.custom:
             repeats = [path for path in repeats if path not in paths]  # unknown is all there is to say of it
-            op.complain(strict_messages_in_order(op.body, repeats, paths))
+            in_order = strict_messages if isinstance(op.body, Prepared) else partial(strict_messages_in_order, op.body)
+            op.complain(in_order(repeats, paths))
         else:
             op.complain(strict_messages(repeats, paths))
     return obj

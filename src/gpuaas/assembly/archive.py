@@ -7,12 +7,15 @@ changes anything; the stores go on above all revisions ever handed out, so no cl
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuaas.assembly.home import Home
-from gpuaas.store import StoreError
+from gpuaas.assembly.identity import KEY, uid_in
+from gpuaas.assembly.leftovers import effect, keep_logs, objects, unknown
+from gpuaas.assembly.unpack import MARK, unpack
+from gpuaas.store import Entry, StoreError
 from gpuaas.store.snapshots import backup, check, restore
 
-_MARK = "gpuaas-backup"
 _FORMAT = 2  # the first had neither fleet nor configuration, and says nothing about them
 
 
@@ -24,9 +27,9 @@ def write_backup(home: Home, file: Path) -> list[str]:
     with tempfile.TemporaryDirectory(dir=file.parent, prefix=".backup-") as folder:
         draft = Path(folder) / "backup"
         with tarfile.open(draft, "w:gz", compresslevel=1) as archive:
-            mark = Path(folder) / _MARK
+            mark = Path(folder) / MARK
             mark.write_text(f"{_FORMAT}\n")
-            archive.add(mark, _MARK)
+            archive.add(mark, MARK)
             for name in clusters:
                 copy = Path(folder) / f"{name}.db"
                 _copy(home.store(name), copy)
@@ -46,42 +49,78 @@ def _copy(store: Path, copy: Path) -> None:
         raise StoreError(str(error).replace(str(copy), str(store))) from None
 
 
-def check_backup(home: Home, file: Path) -> None:
-    """Raises StoreError if it cannot be restored; asked before a running service is stopped for it."""
+def check_backup(home: Home, file: Path) -> list[str]:
+    """What restoring it does to running and ended jobs, in lines for people; StoreError if it cannot be restored.
+    Asked before a running service is stopped for it."""
     home.make()
     with tempfile.TemporaryDirectory(dir=home.path, prefix=".restore-") as folder:
-        _opened(file, Path(folder))
+        lines = []
+        for store in _opened(file, Path(folder)).stores:
+            found = effect(home, store.path.stem, store.path).lines(home) if _is_same(home, store) else []
+            lines += [f"{store.path.stem}: {line}" for line in found]
+        return lines
 
 
-def _opened(file: Path, folder: Path) -> tuple[int, list[Path]]:
-    """The number of its format and its stores, found to be whole."""
-    number = _extract(file, folder)
+class _Stored(NamedTuple):
+    path: Path
+    identity: str  # of the cluster in it
+
+
+class _Opened(NamedTuple):
+    number: int  # of the format
+    stores: list[_Stored]  # found to be whole
+
+
+def _opened(file: Path, folder: Path) -> _Opened:
+    unpack(file, folder)
+    number = _format(file, folder)
     stores = sorted((folder / "clusters").glob("*.db"))
     if not stores:
         raise StoreError(f"{file} holds no cluster")
-    for store in stores:
-        check(store)
-    return number, stores
+    return _Opened(number, [_Stored(store, _identity(store)) for store in stores])
 
 
 def read_backup(home: Home, file: Path) -> list[str]:
     """Puts a backup into a home that does not run; the names of the clusters it held."""
     home.make()
     with tempfile.TemporaryDirectory(dir=home.path, prefix=".restore-") as folder:
-        number, stores = _opened(file, Path(folder))
-        for store in stores:
-            restore(store, home.store(store.stem))
+        opened = _opened(file, Path(folder))
+        for store in opened.stores:
+            name = store.path.stem
+            _keep_logs(home, store)
+            restore(store.path, home.store(name))
+            home.remember_identities({name: store.identity})
         keys = Path(folder) / home.certificates.name
-        if keys.is_dir():
-            for key in keys.iterdir():
-                key.replace(home.certificates / key.name)
+        for key in keys.iterdir():
+            key.replace(home.certificates / key.name)
         people = Path(folder) / home.users.name
         if people.is_file():
             people.replace(home.users)
-        if number > 1:
+        if opened.number > 1:
             for kept in (home.fleet, home.kueue):
                 _put_back(Path(folder) / kept.name, kept)
-    return [store.stem for store in stores]
+    return [store.path.stem for store in opened.stores]
+
+
+def _keep_logs(home: Home, store: _Stored) -> None:
+    """Of the pods the backup does not know: the next start removes their folders."""
+    name = store.path.stem
+    if not _is_same(home, store):
+        return  # the pods of another cluster are not touched
+    try:
+        names = objects(home.store(name)) if home.store(name).exists() else {}
+    except StoreError:
+        names = {}
+    keep_logs(home, unknown(home, name, objects(store.path)), names)
+
+
+def _is_same(home: Home, store: _Stored) -> bool:
+    return home.identities().get(store.path.stem, store.identity) == store.identity
+
+
+def _identity(store: Path) -> str:
+    row = check(store).live.get(KEY)
+    return uid_in(Entry(KEY, row.revision, row.created, row.raw)) if row is not None else ""
 
 
 def _put_back(found: Path, kept: Path) -> None:
@@ -91,18 +130,12 @@ def _put_back(found: Path, kept: Path) -> None:
         kept.unlink(missing_ok=True)
 
 
-def _extract(file: Path, folder: Path) -> int:
+def _format(file: Path, folder: Path) -> int:
     """The number of the backup's format."""
     try:
-        with tarfile.open(file, "r:*") as archive:
-            archive.extractall(folder, filter="data")
-    except (tarfile.TarError, OSError, EOFError) as error:
-        why = "no archive" if isinstance(error, tarfile.ReadError) else str(error)
-        raise StoreError(f"{file} is not a backup of ours: {why}") from None
-    try:
-        number = int((folder / _MARK).read_text())
+        number = int((folder / MARK).read_text())
     except (OSError, ValueError):
-        raise StoreError(f"{file} is not a backup of ours: it lacks the mark {_MARK}") from None
+        raise StoreError(f"{file} is not a backup of ours: it lacks the mark {MARK}") from None
     if number > _FORMAT:
         raise StoreError(
             f"{file} has format {number}, and this gpuaas knows formats up to {_FORMAT}: restore it with a newer one"

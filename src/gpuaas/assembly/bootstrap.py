@@ -5,15 +5,17 @@ extends is brought up to date unless it is marked otherwise, as Kubernetes does.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.security.bootstrap import objects, reconciled
-from gpuaas.base.errors import AlreadyExists
+from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import SERVICE_ACCOUNTS
 
+_log = logging.getLogger("gpuaas")
 NAMESPACES = Resource("", "v1", "namespaces", False, "Namespace")
 _FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease", "kueue-system")
 
@@ -32,9 +34,9 @@ _PLACES: Mapping[str, Resource] = {
 async def bootstrap(cluster: Cluster, client: Client, definitions: Definitions) -> None:
     """All at once where nothing depends on the order: the store commits what comes together together."""
     missing = [name for name in _FIRST_NAMESPACES if cluster.store.get(f"/namespaces//{name}") is None]
-    await asyncio.gather(*(client.create(NAMESPACES, _namespace(name)) for name in missing))
+    await asyncio.gather(*(_create(client, NAMESPACES, _namespace(name)) for name in missing))
     accounts = [name for name in missing if cluster.store.get(f"/serviceaccounts/{name}/default") is None]
-    await asyncio.gather(*(client.create(SERVICE_ACCOUNTS, _account(), name) for name in accounts))
+    await asyncio.gather(*(_create(client, SERVICE_ACCOUNTS, _account(), name) for name in accounts))
     first = [*(role for _, role in objects()), *_priority_classes(), _service()]
     await asyncio.gather(*(_ensure(cluster, client, obj) for obj in first))
     definitions.install()
@@ -53,14 +55,22 @@ async def _ensure(cluster: Cluster, client: Client, obj: Object) -> None:
     meta = obj["metadata"]
     found = cluster.store.get(f"{where.group}/{where.plural}/{meta.get('namespace', '')}/{meta['name']}")
     if found is None:
-        try:
-            await client.create(where, obj, meta.get("namespace", ""))
-        except AlreadyExists:
-            return
+        await _create(client, where, obj, meta.get("namespace", ""))
         return
-    current = reconciled(found.obj, obj) if "rbac" in where.group else None
-    if current is not None:
-        await client.update(where, current, meta.get("namespace", ""))
+    with cluster.aside.guard("bootstrap", found.obj):
+        current = reconciled(found.obj, obj) if "rbac" in where.group else None
+        if current is not None:
+            await client.update(where, current, meta.get("namespace", ""))
+
+
+async def _create(client: Client, where: Resource, obj: Object, namespace: str = "") -> None:
+    """Refused by a policy of a user's, say, it is missing; the cluster starts all the same, and tries again next time."""
+    try:
+        await client.create(where, obj, namespace)
+    except AlreadyExists:
+        return
+    except ApiError as error:
+        _log.warning("%s %s was not created: %s", obj["kind"], obj["metadata"]["name"], error)
 
 
 def _priority_classes() -> list[Object]:

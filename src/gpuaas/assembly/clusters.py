@@ -1,5 +1,6 @@
 """One cluster of the control plane, put together: its store, what it serves, who may do what, and what it begins with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.assembly.app_wrappers import install_app_wrapper_rules
 from gpuaas.assembly.bootstrap import bootstrap
+from gpuaas.assembly.quota_gate import QuotaGate
 from gpuaas.assembly.runtime_classes import install_runtime_classes
+from gpuaas.assembly.system_priorities import install_system_priorities
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
@@ -29,6 +32,7 @@ class ClusterParts:
     access: Access
     definitions: Definitions
     configured: Configured
+    quota: QuotaGate
 
     async def close(self) -> None:
         self.definitions.stop()
@@ -45,8 +49,17 @@ async def open_cluster(
     *,
     fsync: bool = True,
     configured: Configured | None = None,
+    check: Callable[[Store], None] | None = None,
+    accept_loss: bool = False,
 ) -> ClusterParts:
-    store = await Store.open(path, clock=clock, fsync=fsync)
+    """`check` looks at the store before anything is written to it, and raises where it must not be used."""
+    store = await Store.open(path, clock=clock, fsync=fsync, accept_loss=accept_loss)
+    try:
+        if check is not None:
+            check(store)
+    except BaseException:
+        await store.close()
+        raise
     cluster = Cluster(name, store, SchemaSet(schema_source), clock, ids)
     add_builtins(cluster, builtin_kinds())
     access = Access(cluster, trust.users, trust.signing_key)
@@ -54,13 +67,14 @@ async def open_cluster(
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
     configured = configured or Configured()
-    install_job_webhooks(cluster, configured)
+    quota = install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
+    install_system_priorities(cluster)
     install_app_wrapper_rules(cluster, access.rbac)
     access.start()
     await bootstrap(cluster, client, definitions)
     _take_up(cluster, configured)
-    return ClusterParts(cluster, access, definitions, configured)
+    return ClusterParts(cluster, access, definitions, configured, quota)
 
 
 def _take_up(cluster: Cluster, configured: Configured) -> None:
@@ -70,4 +84,5 @@ def _take_up(cluster: Cluster, configured: Configured) -> None:
         return
     from gpuaas.kueue.configuration.operator import follow
 
-    follow(entry.obj, configured)
+    with cluster.aside.guard("kueue-operator", entry.obj):
+        follow(entry.obj, configured)

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
@@ -22,7 +23,8 @@ from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
-from gpuaas.assembly.home import Home, Running, Unusable
+from gpuaas.assembly.home import LOST_WRITES, NEW_CLUSTER, Home, Running, Unusable
+from gpuaas.assembly.identity import check_authority, check_before_opening, check_opened, identity_of
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
@@ -30,6 +32,7 @@ from gpuaas.base.ids import SystemIds
 from gpuaas.client.kubeconfig import KubeconfigError, add_context, encode
 from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.observe.requests import RequestCounter
+from gpuaas.store import Store
 
 if TYPE_CHECKING:
     from gpuaas.executors.machine import Gpus
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gpuaas")
 _MAINTAIN_EVERY = 30.0
+_RENEW_AGAIN = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Settings:
     fleet: Fleet | None = None  # None: one node, this machine
     kueue: Configuration = field(default_factory=Configuration)
     kueue_text: str = ""  # the file it comes from
+    accepted: frozenset[str] = frozenset()  # what a start refuses otherwise (identity.ACCEPTABLE)
 
 
 class ControlPlane:
@@ -61,6 +66,7 @@ class ControlPlane:
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
         self._crews: list[Controllers] = []
+        self._renew_at = 0.0
         self.broken = asyncio.Event()  # the controllers did not start: an API that nobody stands behind
 
     async def __aenter__(self) -> Self:
@@ -84,6 +90,8 @@ class ControlPlane:
         self.home.make()
         self.home.lock()
         self._stack.callback(self.home.unlock)
+        for name in self.settings.clusters:
+            check_before_opening(self.home, name, self.settings.accepted)
         looking = asyncio.create_task(asyncio.to_thread(self._look_for_gpus), name="gpus")
         self._stack.push_async_callback(_cancelled, looking)
         self.trust = self._trust()
@@ -98,9 +106,12 @@ class ControlPlane:
                 ids,
                 fsync=self.settings.fsync,
                 configured=configured,
+                check=partial(self._check_store, name),
+                accept_loss=not self.settings.accepted.isdisjoint((LOST_WRITES, NEW_CLUSTER)),
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)
+        self.home.remember_identities({name: identity_of(one.cluster.store) for name, one in self.clusters.items()})
         self._gpus = await looking
         if self._gpus is not None and self._gpus.is_news:
             _log.warning("GPUs of this machine: %s", self._gpus.in_words)
@@ -114,7 +125,7 @@ class ControlPlane:
         self.server.open_metrics = self.settings.host in ("127.0.0.1", "::1", "localhost")
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
-        self.home.remember_port(self._listener.port)
+        self._remember_port()
         starting = asyncio.create_task(self._run_crew(), name="crew")
         starting.add_done_callback(self._crew_started)
         self._stack.push_async_callback(self._dismiss, starting)
@@ -138,7 +149,17 @@ class ControlPlane:
 
         return look_for_gpus()
 
+    def _check_store(self, name: str, store: Store) -> None:
+        check_opened(self.home, name, store, self.settings.accepted)
+        if LOST_WRITES in self.settings.accepted:
+            from gpuaas.assembly.leftovers import keep_logs, unknown
+
+            known = {one.obj["metadata"]["uid"] for one in store.list("/pods/")}
+            for folder in keep_logs(self.home, unknown(self.home, name, known), {}):
+                _log.warning("the store does not know the pod any more: its logs are kept in %s", folder)
+
     def _trust(self) -> Trust:
+        check_authority(self.home, self.settings.accepted)
         try:
             trust = Trust(self.home.certificates, self.home.users, self.clock)
             trust.users.list()
@@ -157,7 +178,7 @@ class ControlPlane:
     async def _listen(self) -> Listener:
         host = self.settings.host
         try:
-            tls = self.trust.serving_context(host, self.settings.names)
+            tls = self._tls = self.trust.serving_context(host, self.settings.names)
         except (ValueError, ssl.SSLError) as error:
             where = self.home.certificates
             raise Unusable(
@@ -165,18 +186,27 @@ class ControlPlane:
             ) from None
         wanted = self.settings.port or self.home.last_port()
         try:
-            return await listen(self.server.handle, host, wanted, tls)
+            return await listen(self.server.handle, host, wanted, tls, self.server.knows)
         except OSError as error:
             if not self.settings.port and wanted:
                 with contextlib.suppress(OSError):
-                    return await listen(self.server.handle, host, 0, tls)
+                    other = await listen(self.server.handle, host, 0, tls, self.server.knows)
+                    _log.warning(
+                        "port %s of the last start is taken: %s serves until the next start", wanted, other.port
+                    )
+                    return other
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
+
+    def _remember_port(self) -> None:
+        """One that only stands in for a port that was taken is not remembered: kubeconfigs people have name the other."""
+        if self.settings.port or not self.home.last_port():
+            self.home.remember_port(self._listener.port)
 
     async def _run_crew(self) -> None:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
         for name, parts in self.clusters.items():
-            here = self.home.path if name == self.settings.clusters[0] else None  # one machine is one cluster's node
+            here = self.home if name == self.settings.clusters[0] else None  # one machine is one cluster's node
             self._crews.append(
                 await crew.run_crew(
                     parts,
@@ -232,7 +262,21 @@ class ControlPlane:
                     await parts.cluster.store.maintain()
                 except Exception:
                     _log.exception("maintenance of cluster %s", name)
+            await self._renew_certificate()
             allocator.trim()
+
+    async def _renew_certificate(self) -> None:
+        """While it serves: a year is shorter than a server may run."""
+        now = self.clock.monotonic()
+        if now < self._renew_at or not self.trust.needs_renewal():
+            return
+        try:
+            await asyncio.to_thread(self.trust.renew)
+            self.trust.use_renewed(self._tls)
+            _log.info("the serving certificate was renewed")
+        except Exception:
+            _log.exception("the serving certificate could not be renewed; clients fail once it has ended")
+            self._renew_at = now + _RENEW_AGAIN
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> None:

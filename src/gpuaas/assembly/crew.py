@@ -3,14 +3,16 @@
 Importing all of it takes as long as the API server needs to be ready, so it is done after, in a thread.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.home import Home
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.visibility import mount_visibility
@@ -20,13 +22,15 @@ from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.executors.machine import Gpus
 from gpuaas.runtime.controller import Controllers, Deps
 
+_log = logging.getLogger("gpuaas")
+
 
 async def run_crew(
     parts: ClusterParts,
     trust: Trust,
     clock: Clock,
     fleet: Fleet | None,
-    home: Path | None,
+    home: Home | None,
     turn: Callable[[], Awaitable[None]] | None = None,
     kueue: str = "",
     gpus: Gpus | None = None,
@@ -42,6 +46,8 @@ async def run_crew(
         secret_token=parts.access.secret_token,
         sign_request=partial(trust.sign, parts.cluster.name),
         turn=turn,
+        aside=parts.cluster.aside,
+        quota=parts.quota,
     )
     made = all_controllers(deps, configured=parts.configured)
     core = next(each for each in made if isinstance(each, KueueCore))
@@ -52,6 +58,17 @@ async def run_crew(
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:
-        await furnish(parts, client, fleet)
-    await show_configuration(parts.cluster, client, kueue)
+        with _unimportant("the fleet's objects were not all made"):
+            await furnish(parts, client, fleet)
+    with _unimportant("Kueue's configuration is not shown"):
+        await show_configuration(parts.cluster, client, kueue)
     return controllers
+
+
+@contextlib.contextmanager
+def _unimportant(words: str) -> Iterator[None]:
+    """Objects written at a start: one that is refused, because of what is stored beside it say, must not stop it."""
+    try:
+        yield
+    except Exception:
+        _log.exception("%s", words)

@@ -9,8 +9,15 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+NEW_CLUSTER = "new-cluster"
+LOST_WRITES = "lost-writes"
+NEW_CA = "new-ca"
+ACCEPTABLE = (NEW_CLUSTER, LOST_WRITES, NEW_CA)
+"""What a start refuses unless `gpuaas up --accept` names it."""
 
 _LOOKS = 3  # who looks whether the home is held holds it for a moment
 
@@ -41,6 +48,11 @@ class Home:
         return cls(Path(os.environ.get("GPUAAS_HOME") or Path.home() / ".gpuaas").expanduser().absolute())
 
     @property
+    def state(self) -> Path:
+        """What the running server announced."""
+        return self.path / "server.json"
+
+    @property
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
 
@@ -60,7 +72,34 @@ class Home:
         return self.path / "clusters" / f"{cluster}.db"
 
     def known_clusters(self) -> list[str]:
-        return sorted(path.stem for path in (self.path / "clusters").glob("*.db"))
+        """Those that have a store, and those that had one: a lost store must not go unnoticed."""
+        return sorted({*(path.stem for path in (self.path / "clusters").glob("*.db")), *self.identities()})
+
+    def identities(self) -> dict[str, str]:
+        """The uid of each cluster that was served from here; empty where that is not known (see `identity`)."""
+        try:
+            said = json.loads((self.path / "clusters.json").read_text())
+            return {str(name): str(uid) for name, uid in said.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    def remember_identities(self, found: Mapping[str, str]) -> None:
+        known = self.identities()
+        if {**known, **found} != known:
+            self.keep("clusters.json", json.dumps({**known, **found}, indent=1), durable=True)
+
+    def has_served(self) -> bool:
+        """Whether a start ever got as far as an open port."""
+        return (self.path / "port").exists()
+
+    def pods(self, cluster: str) -> Path:
+        """Of this machine, a folder each."""
+        return self.path / "pods" / cluster
+
+    @property
+    def kept_logs(self) -> Path:
+        """Of pods that no store knows any more."""
+        return self.path / "kept-logs"
 
     @property
     def fleet(self) -> Path:
@@ -82,9 +121,9 @@ class Home:
             words = f"{self.path} cannot be the home ({error.strerror}); $GPUAAS_HOME names another"
             raise Unusable(words) from None
 
-    def keep(self, name: str, text: str) -> None:
+    def keep(self, name: str, text: str, *, durable: bool = False) -> None:
         """A file of its own, whole or not at all, and for nobody else to read."""
-        _write_private(self.path / name, text)
+        _write_private(self.path / name, text, durable=durable)
 
     def lock(self) -> None:
         """Held until the process ends; raises Locked if somebody else has it, and not only looks whether anybody has."""
@@ -98,6 +137,9 @@ class Home:
             except OSError as error:
                 raise Unusable(f"{self.path} cannot be written to ({error.strerror})") from None
             else:
+                with contextlib.suppress(OSError):  # only said, never relied on
+                    os.ftruncate(self._lock, 0)
+                    os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
                 return
 
     def unlock(self) -> None:
@@ -114,19 +156,26 @@ class Home:
             return False
         return False
 
+    def holder(self) -> int:
+        """The pid of the process that holds the home, whatever it has announced; 0 where that is not known."""
+        try:
+            return int((self.path / "lock").read_text()) if self.is_locked() else 0
+        except (OSError, ValueError):
+            return 0
+
     def announce(self, running: Running) -> None:
-        self.keep("server.json", json.dumps(asdict(running)))
+        self.keep(self.state.name, json.dumps(asdict(running)))
 
     def withdraw(self) -> None:
         with contextlib.suppress(OSError):  # nobody believes it without the lock
-            (self.path / "server.json").unlink(missing_ok=True)
+            (self.state).unlink(missing_ok=True)
 
     def running(self) -> Running | None:
         """The server that holds this home, or None; what a dead one left behind is not believed."""
         if not self.is_locked():
             return None
         try:
-            said = json.loads((self.path / "server.json").read_text())
+            said = json.loads((self.state).read_text())
             return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -152,10 +201,13 @@ def _locked(path: Path, flags: int, lock: int) -> int:
     return descriptor
 
 
-def _write_private(path: Path, text: str) -> None:
+def _write_private(path: Path, text: str, *, durable: bool = False) -> None:
     """Whole or not at all, and for nobody else to read."""
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     draft.replace(path)

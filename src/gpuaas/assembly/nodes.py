@@ -6,12 +6,13 @@ With a fleet the nodes are simulated; without one there is one node, this machin
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
+from gpuaas.assembly.home import Home
+from gpuaas.assembly.identity import identity_of
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gpuaas")
 _QUEUE = "this-machine"
+_NAMED = 10
 
 
 def executors(
-    parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Path | None, gpus: "Gpus | None" = None
+    parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Home | None, gpus: "Gpus | None" = None
 ) -> list[Controller]:
     """Run them together with the controllers of the cluster. Without a fleet, the cluster with a home has this machine."""
     if fleet is not None:
@@ -52,17 +54,23 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     return [*made, *_gpu_nodes(deps, nodes)]
 
 
-def _this_machine(parts: ClusterParts, deps: Deps, home: Path, gpus: "Gpus | None") -> list[Controller]:
+def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Controller]:
+    from gpuaas.executors.claim import claim
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
     from gpuaas.executors.machine import NO_GPUS, this_machine
     from gpuaas.executors.process import ProcessKubelet
     from gpuaas.executors.process_logs import ProcessLines
 
-    node, folder = this_machine(gpus or NO_GPUS), home / "pods" / parts.cluster.name
+    node, folder = this_machine(gpus or NO_GPUS), home.pods(parts.cluster.name)
+    foreign = claim(folder, identity_of(parts.cluster.store))
+    if foreign:
+        named = ", ".join(str(folder / uid) for uid in sorted(foreign)[:_NAMED])
+        more = f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
+        _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder), *_gpu_nodes(deps, [node])]
+    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder, foreign), *_gpu_nodes(deps, [node])]
 
 
 def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:

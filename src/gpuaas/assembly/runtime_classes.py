@@ -27,8 +27,7 @@ _GROUP: Final = "node.k8s.io"
 _WARNED: Final = 4  # limits; a header has no room for thousands
 _CLASSES: Final = Resource(_GROUP, "v1", "runtimeclasses", False, "RuntimeClass")
 _ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")
-# What becomes pods here.
-_KINDS: Final = (
+POD_MAKERS: Final = (
     ("", "pods"),
     ("", "podtemplates"),
     ("", "replicationcontrollers"),
@@ -55,12 +54,13 @@ _KINDS: Final = (
     ("trainer.kubeflow.org", "trainjobs"),
     ("workload.codeflare.dev", "appwrappers"),
 )
+"""The kinds (group, plural) that become pods here."""
 
 
 def install_runtime_classes(cluster: Cluster, rbac: Rbac) -> None:
     """Before the first request: nobody may slip in while the rest is still starting."""
     rules = _Rules(cluster, rbac)
-    for group, plural in _KINDS:
+    for group, plural in POD_MAKERS:
         cluster.admission.register(group, plural, rules.may_use)
         cluster.admission.register_check(group, plural, _warn)
     cluster.admission.register("", "pods", rules.place)

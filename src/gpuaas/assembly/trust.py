@@ -47,6 +47,18 @@ class Trust:
         context.load_cert_chain(certificate, key)
         return context
 
+    def needs_renewal(self) -> bool:
+        return not self.authority.is_current(self._clock.now())
+
+    def renew(self) -> None:
+        """Makes the serving certificate again; to be left to a thread, then given to `use_renewed`."""
+        self.authority.renew(self._clock.now())
+
+    def use_renewed(self, context: ssl.SSLContext) -> None:
+        """Connections that come from now on get the new certificate."""
+        context.load_verify_locations(cafile=str(self.authority.certificate_file))
+        context.load_cert_chain(*self.authority.serving_files)
+
     def admin_token(self, kubeconfig: Path, context: str, ids: IdSource) -> str:
         """The administrator's token: the one in the kubeconfig while it is good, else a new one."""
         try:

@@ -10,34 +10,31 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from gpuaas.api.kinds import Object
-from gpuaas.api.kubernetes.rules.jobs import GENERATED_LABELS
 from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
-from gpuaas.base.errors import ApiError, Denied
+from gpuaas.assembly.quota_gate import QuotaGate
+from gpuaas.assembly.surroundings import PODS_ON, Refused, Surroundings, set_label
+from gpuaas.base.errors import Denied
 from gpuaas.base.fielderrors import FieldError
-from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES
 from gpuaas.client.protocol import Resource
-from gpuaas.client.resources import JOBS, NAMESPACES, PODS
+from gpuaas.client.resources import JOBS, PODS
 from gpuaas.controllers.leader_worker_sets.sets import NAME as SET_NAME
 from gpuaas.controllers.leader_worker_sets.sets import completed, told
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import keys, leader_worker_set, pod_rules, replicated, rules
-from gpuaas.kueue.integrations.ancestry import OwnerMissing, TooDeep
-from gpuaas.kueue.integrations.config import JobsConfig
 from gpuaas.kueue.integrations.integration import CannotCompose, Find, Integration, Suspendable
-from gpuaas.kueue.integrations.jobs import annotations_of, is_elastic, priority_class_of, queue_of, without_elastic
+from gpuaas.kueue.integrations.jobs import annotations_of, is_elastic, queue_of, without_elastic
 from gpuaas.kueue.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.kueue.integrations.podsets import spell_amounts
-from gpuaas.kueue.integrations.registry import JOB_KINDS, kinds_of
+from gpuaas.kueue.integrations.registry import JOB_KINDS
 from gpuaas.kueue.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
 
 Old = Mapping[str, Any] | None
 _POD = Pod()
-PODS_ON = "pod"  # the integration of pods that belong to nobody; pods of held sets are held without it
 
 
-def install_job_webhooks(cluster: Cluster, configured: Configured | None = None) -> None:
+def install_job_webhooks(cluster: Cluster, configured: Configured | None = None) -> QuotaGate:
     around = Surroundings(cluster, configured or Configured())
     for kind in JOB_KINDS:
         hook = JobWebhook(kind, around)
@@ -52,6 +49,9 @@ def install_job_webhooks(cluster: Cluster, configured: Configured | None = None)
     pods = PodWebhook(around)
     cluster.admission.register(PODS.group, PODS.plural, pods.default)
     cluster.admission.register_check(PODS.group, PODS.plural, pods.validate)
+    gate = QuotaGate(cluster, around)
+    gate.install(cluster)  # after all others: what it books is written
+    return gate
 
 
 def _tell_group(op: Operation, obj: Object, old: Old) -> None:
@@ -63,77 +63,6 @@ def _tell_group(op: Operation, obj: Object, old: Old) -> None:
 def _complete(op: Operation, obj: Object, _: Old) -> None:
     if not op.subresource and obj.get("spec"):
         completed(obj)
-
-
-class Refused(ApiError):
-    """A webhook that could not decide, and so refuses."""
-
-    code, reason = 403, "Forbidden"
-
-    def __init__(self, webhook: str, words: str) -> None:
-        super().__init__(f'admission webhook "{webhook}" denied the request: {words}')
-
-
-class Surroundings:
-    """What the rules ask about the rest of the cluster."""
-
-    def __init__(self, cluster: Cluster, configured: Configured) -> None:
-        self._store = cluster.store
-        self._configured = configured
-
-    @property
-    def config(self) -> JobsConfig:
-        """As it is at this very write."""
-        return self._configured.now.jobs
-
-    def owner_managed(self, obj: Object) -> bool:
-        return kinds_of(self.config.frameworks).owner_managed(obj)
-
-    def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        where = namespace if resource.namespaced else ""
-        entry = self._store.latest(f"{resource.group}/{resource.plural}/{where}/{name}")
-        return dict(entry.obj) if entry is not None else None
-
-    def labels(self, namespace: str) -> Mapping[str, str]:
-        found = self.find(NAMESPACES, "", namespace)
-        return (found["metadata"].get("labels") or {}) if found is not None else {}
-
-    def selected(self, namespace: str) -> bool:
-        return self.config.selects(self.labels(namespace))
-
-    def held(self, namespace: str) -> bool:
-        """Whether jobs there wait although they name no queue."""
-        return self.config.holds_without_queue(self.labels(namespace))
-
-    def default_queue(self, namespace: str) -> bool:
-        return self.find(LOCAL_QUEUES, namespace, keys.DEFAULT_QUEUE) is not None
-
-    def ancestor(self, obj: Object, namespace: str, webhook: str) -> tuple[Resource, Object] | None:
-        if not obj["metadata"].get("ownerReferences"):
-            return None
-        try:
-            kinds = kinds_of(self.config.frameworks)
-            return kinds.ancestor(obj, self.find, without_queue=self.held(namespace))
-        except (OwnerMissing, TooDeep) as error:
-            raise Refused(webhook, str(error)) from error
-
-    def must_wait(self, obj: Object, namespace: str, webhook: str) -> bool:
-        if obj["metadata"].get("deletionTimestamp") or self.ancestor(obj, namespace, webhook) is not None:
-            return False
-        return bool(queue_of(obj)) or self.held(namespace)
-
-    def give_default_queue(self, obj: Object, namespace: str) -> None:
-        if queue_of(obj) or not self.default_queue(namespace) or self.owner_managed(obj):
-            return
-        if self.selected(namespace):
-            _drop_taken_over_labels(obj)
-            set_label(obj, keys.QUEUE, keys.DEFAULT_QUEUE)
-
-    def give_default_class(self, obj: Object) -> None:
-        if not self.config.default_class or priority_class_of(obj) or self.owner_managed(obj):
-            return
-        if self.find(PRIORITY_CLASSES, "", keys.DEFAULT_CLASS) is not None:
-            set_label(obj, keys.PRIORITY_CLASS, keys.DEFAULT_CLASS)
 
 
 class JobWebhook:
@@ -323,19 +252,6 @@ class PodWebhook:
                 op.warnings.append(words)
 
     def _is_admitted(self, op: Operation, obj: Object) -> bool:
-        if (obj["metadata"].get("labels") or {}).get(keys.MANAGED) == "true":
+        if (obj["metadata"].get("labels") or {}).get(keys.MANAGED) == "true" or keys.WORKLOAD in annotations_of(obj):
             return True
         return self._around.ancestor(obj, op.namespace, "vpod.kb.io") is not None
-
-
-def _drop_taken_over_labels(obj: Object) -> None:
-    """A Job without labels shows its pods', and only then: one that gets a queue has a label of its own."""
-    template = ((obj.get("spec") or {}).get("template") or {}).get("metadata") or {}
-    labels = obj["metadata"].get("labels")
-    if labels and labels == template.get("labels"):
-        obj["metadata"]["labels"] = {key: value for key, value in labels.items() if key not in GENERATED_LABELS}
-
-
-def set_label(obj: Object, key: str, value: str) -> None:
-    metadata = obj["metadata"]
-    metadata["labels"] = {**(metadata.get("labels") or {}), key: value}

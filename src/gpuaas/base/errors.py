@@ -6,9 +6,12 @@ inside one field is a `FieldError` (module fielderrors); `Invalid` gathers them.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, quote
+
+_MOST_CAUSES: Final = 1_000  # of one refusal
+_CAUSES_TEXT: Final = 256 * 1024  # characters of all of them
 
 
 class ApiError(Exception):
@@ -176,8 +179,12 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, group: str, kind: str, name: str, errors: Sequence[FieldError]) -> None:
-        texts = [str(error) for error in errors]
-        texts = list(dict.fromkeys(texts))
+        told = _told(errors)
+        more = len(errors) - told
+        errors = errors[:told]
+        texts = list(dict.fromkeys(map(str, errors)))
+        if more > 0:
+            texts.append(f"and {more} more errors")
         body = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         causes = [{"reason": error.reason, "message": error.body, "field": error.path} for error in errors]
         super().__init__(
@@ -185,6 +192,16 @@ class Invalid(ApiError):
             details=_details(name, group, kind, causes=causes),
         )
         self.errors = tuple(errors)
+
+
+def _told(errors: Sequence[FieldError]) -> int:
+    """How many of the errors an answer has room for; the first always is there."""
+    size = 0
+    for count, error in enumerate(errors[:_MOST_CAUSES]):
+        size += len(error.path) + len(error.body)
+        if size > _CAUSES_TEXT and count:
+            return count
+    return min(len(errors), _MOST_CAUSES)
 
 
 class TooManyRequests(ApiError):

@@ -8,7 +8,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
+
+_REMEMBERED: Final = 512  # characters of a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,16 @@ def _visible(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-@lru_cache(maxsize=4_096)
 def child(path: str, *steps: str | int) -> str:
     """`child("spec", "containers", 0, "name")` is `spec.containers[0].name`.
 
-    Remembered: rules name the place they look at before they know that all is well there, for every object the same.
+    Remembered: rules name the place they look at before they know that all is well there, for every object the same. A path through a key of somebody's choice may be long.
     """
+    return _child(path, *steps) if len(path) <= _REMEMBERED else _child.__wrapped__(path, *steps)
+
+
+@lru_cache(maxsize=4_096)
+def _child(path: str, *steps: str | int) -> str:
     for step in steps:
         if isinstance(step, int):
             path = f"{path}[{step}]"

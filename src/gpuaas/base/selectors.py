@@ -3,18 +3,24 @@
 `parse_labels` reads the query form (`a=b,c in (d,e),!f`), `from_label_selector` the object form
 (`matchLabels`/`matchExpressions`), `parse_fields` the field form (`metadata.name=x,status.phase!=Running`).
 A selector that cannot be read raises ValueError with words for the user.
+
+A selector in a query has at most `MOST_TERMS` parts. What it costs to match an object depends on the object's labels and
+not on the selector: values are looked up in sets, and many requirements are folded by key.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.base.names import is_label_value, is_qualified_name
+from gpuaas.base.numbers import LARGEST, integer
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "in", "notin", "exists", "!"
 GREATER, LESS = "gt", "lt"
+MOST_TERMS: Final = 5_000  # requirements and values of a selector in a query
+_FEW: Final = 8  # values or requirements that are as quickly looked at one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +28,18 @@ class Requirement:
     key: str
     operator: str
     values: tuple[str, ...] = ()
+    _among: tuple[str, ...] | frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_among", self.values if len(self.values) <= _FEW else frozenset(self.values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         value = labels.get(self.key)
         match self.operator:
             case "in":
-                return value is not None and value in self.values
+                return value is not None and value in self._among
             case "notin":
-                return value is None or value not in self.values
+                return value is None or value not in self._among
             case "exists":
                 return value is not None
             case "!":
@@ -45,13 +55,71 @@ class LabelSelector:
     """All requirements must hold; none at all means everything."""
 
     requirements: tuple[Requirement, ...] = ()
+    _folded: "_Folded | None" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        folded = _Folded(self.requirements) if len(self.requirements) > _FEW else None
+        object.__setattr__(self, "_folded", folded)
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
         labels = labels or {}
+        if self._folded is not None:
+            return self._folded.matches(labels)
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __bool__(self) -> bool:
         return bool(self.requirements)
+
+
+class _Folded:
+    """Many requirements by key, so that each label of an object is looked at once."""
+
+    __slots__ = ("_above", "_absent", "_allowed", "_below", "_needed", "_refused")
+
+    def __init__(self, requirements: tuple[Requirement, ...]) -> None:
+        self._needed: set[str] = set()
+        self._absent: set[str] = set()
+        self._allowed: dict[str, frozenset[str]] = {}
+        self._refused: dict[str, set[str]] = {}
+        self._above: dict[str, int] = {}
+        self._below: dict[str, int] = {}
+        for requirement in requirements:
+            self._add(requirement.key, requirement.operator, requirement.values)
+
+    def _add(self, key: str, operator: str, values: tuple[str, ...]) -> None:
+        if operator == NOT_IN:
+            self._refused.setdefault(key, set()).update(values)
+            return
+        if operator == DOES_NOT_EXIST:
+            self._absent.add(key)
+            return
+        self._needed.add(key)
+        if operator == IN:
+            self._allowed[key] = self._allowed.get(key, frozenset(values)).intersection(values)
+        elif operator == GREATER:
+            self._above[key] = max(self._above.get(key, -LARGEST - 1), _bound(values[0], LARGEST))
+        elif operator == LESS:
+            self._below[key] = min(self._below.get(key, LARGEST), _bound(values[0], -LARGEST - 1))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if len(self._needed) > len(labels) or any(key not in labels for key in self._needed):
+            return False
+        return all(self._takes(key, value) for key, value in labels.items())
+
+    def _takes(self, key: str, value: str) -> bool:
+        if key in self._absent or value in self._refused.get(key, ()):
+            return False
+        if key in self._allowed and value not in self._allowed[key]:
+            return False
+        if key not in self._above and key not in self._below:
+            return True
+        number = integer(value)
+        return number is not None and self._above.get(key, number - 1) < number < self._below.get(key, number + 1)
+
+
+def _bound(text: str, otherwise: int) -> int:
+    number = integer(text)
+    return otherwise if number is None else number
 
 
 EVERYTHING = LabelSelector()
@@ -61,7 +129,15 @@ _SYMBOLS = frozenset({"==", "!=", "=", ">", "<", "(", ")", ",", "!", ""})
 _OPERATORS = {"=": IN, "==": IN, "!=": NOT_IN, "in": IN, "notin": NOT_IN, ">": GREATER, "<": LESS}
 
 
+def check_terms(text: str) -> None:
+    """Before any work is done: requirements and values are separated by commas."""
+    count = text.count(",") + 1
+    if count > MOST_TERMS:
+        raise ValueError(f"a selector of {count} requirements and values: limit is {MOST_TERMS}")
+
+
 def parse_labels(text: str) -> LabelSelector:
+    check_terms(text)
     requirements = _LabelText(text).read()
     return LabelSelector(tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values))))
 
@@ -95,6 +171,7 @@ class FieldTerm:
 
 
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
+    check_terms(text)
     terms: list[FieldTerm] = []
     for part in _split_fields(text):
         for operator, equal in (("!=", False), ("==", True), ("=", True)):
@@ -201,7 +278,7 @@ class _LabelText:
 def _checked(requirement: Requirement) -> Requirement:
     if requirement.operator in (GREATER, LESS):
         bound = requirement.values[0]
-        if not re.fullmatch(r"[+-]?\d+", bound):
+        if integer(bound) is None:
             why = "for 'Gt', 'Lt' operators, the value must be an integer"
             raise ValueError(f'values[0]: Invalid value: "{bound}": {why}')
         return requirement
@@ -213,9 +290,10 @@ def _checked(requirement: Requirement) -> Requirement:
 
 
 def _compares(value: str | None, bound: str, *, greater: bool) -> bool:
-    if value is None or not re.fullmatch(r"[+-]?\d+", value):
+    number, limit = integer(value or ""), integer(bound)
+    if number is None or limit is None:
         return False
-    return int(value) > int(bound) if greater else int(value) < int(bound)
+    return number > limit if greater else number < limit
 
 
 def _split_fields(text: str) -> list[str]:

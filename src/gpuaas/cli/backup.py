@@ -40,13 +40,15 @@ def restore(file: Path, yes: bool) -> None:
     home = Home.default()
     running = home.running()
     try:
-        check_backup(home, file)
+        effects = check_backup(home, file)
     except (StoreError, OSError) as error:
         raise click.ClickException(f"{error}; nothing was changed") from None
+    for line in effects:
+        click.echo(line, err=True)
     if not yes and home.known_clusters():
-        click.confirm(f"This replaces all objects in {home.path}. Go on?", abort=True)
+        click.confirm(f"This replaces all objects, users and keys in {home.path}. Go on?", abort=True)
     if running is not None:
-        stop(home, running)
+        stop(home, running.pid)
     try:
         clusters = read_backup(home, file)
     except (StoreError, OSError) as error:

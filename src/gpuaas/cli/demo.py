@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 
 from gpuaas.assembly.home import Home
+from gpuaas.cli.ready import wait_ready
 from gpuaas.cli.stories import STORIES, StepFailed, tell
-from gpuaas.cli.up import wait_ready
 
 _PATIENCE = 10.0
 

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from gpuaas.assembly.home import Home, Running
+from gpuaas.assembly.home import ACCEPTABLE, Home, Running
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
 from gpuaas.cli.trusted import in_words, process_users_of
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from gpuaas.assembly.fleet import Fleet
     from gpuaas.kueue.configuration.file import Reading
 
-_START_LIMIT = 30.0
 _STOP_LIMIT = 30.0
+_SAID = 64 << 10  # bytes of the log that are looked at
 
 
 @click.command()
@@ -62,6 +63,13 @@ _STOP_LIMIT = 30.0
 @click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
+@click.option(
+    "--accept",
+    "accepted",
+    type=click.Choice(ACCEPTABLE),
+    multiple=True,
+    help="Start although something of this home is lost, as a refused start has said; repeatable.",
+)
 def up(
     detach: bool,
     port: int,
@@ -71,6 +79,7 @@ def up(
     fleet: str | None,
     kueue: str | None,
     fsync: bool,
+    accepted: tuple[str, ...],
 ) -> None:
     """Start the control plane, in the foreground unless detached."""
     for name in clusters:
@@ -92,9 +101,9 @@ def up(
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
     started = Started(port, host, names, known, fsync)
     if detach:
-        _detach(home, started)
+        _detach(home, started, accepted)
     else:
-        _foreground(home, started)
+        _foreground(home, started, accepted)
 
 
 def _asked(context: click.Context) -> str:
@@ -198,7 +207,7 @@ class Started:
         return options if self.fsync else [*options, "--no-fsync"]
 
 
-def _foreground(home: Home, started: Started) -> None:
+def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
     import asyncio
     import gc
 
@@ -212,7 +221,7 @@ def _foreground(home: Home, started: Started) -> None:
     from gpuaas.observe.logs import configure
     from gpuaas.store import StoreError
 
-    configure()
+    configure(file=home.log if os.environ.get("GPUAAS_DETACHED") else None)
     _allow_connections()
     fleet = _kept_fleet(home)
     kueue = _kueue_config(home)
@@ -225,6 +234,7 @@ def _foreground(home: Home, started: Started) -> None:
         fleet,
         kueue.configuration if kueue is not None else Configuration(),
         home.kueue.read_text() if kueue is not None else "",
+        frozenset(accepted),
     )
 
     def ready(plane: ControlPlane) -> None:
@@ -254,12 +264,14 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _detach(home: Home, started: Started) -> None:
+def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
+    from gpuaas.cli.ready import wait_ready
+
     home.make()
     with _own(home.log) as log:
         start = log.tell()
         process = subprocess.Popen(
-            [sys.executable, "-m", "gpuaas", "up", *started.options()],
+            [sys.executable, "-m", "gpuaas", "up", *started.options(), *(f"--accept={one}" for one in accepted)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -271,7 +283,7 @@ def _detach(home: Home, started: Started) -> None:
     except KeyboardInterrupt:
         process.terminate()  # who changes their mind does not want it in the background
         raise
-    said = home.log.read_bytes()[start:].decode(errors="replace").strip()
+    said = _since(home.log, start)
     if running is None:
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
         raise click.ClickException(f"it did not start (log: {home.log}):\n{words}")
@@ -281,8 +293,20 @@ def _detach(home: Home, started: Started) -> None:
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 
 
+def _since(log: Path, start: int) -> str:
+    """What was written from there on; of much of it the end."""
+    with log.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(start if start <= end else 0, end - _SAID))
+        return file.read().decode(errors="replace").strip()
+
+
 def _own(log: Path) -> BinaryIO:
     """To go on writing at its end, and for nobody else to read."""
+    from gpuaas.observe.logs import LONGEST, make_room
+
+    if log.exists() and log.stat().st_size > LONGEST:
+        make_room(log)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.fchmod(descriptor, 0o600)
     file = os.fdopen(descriptor, "ab")
@@ -297,59 +321,30 @@ def _room(home: Home) -> str:
     return f"the disk of {home.path} has {free / 1e6:.1f} MB left" + (", which is too little" if free < 1e6 else "")
 
 
-def wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
-    deadline = time.monotonic() + _START_LIMIT
-    while time.monotonic() < deadline:
-        running = home.running()
-        if running is not None and running.pid == process.pid and _answers(running, home):
-            return running
-        if process.poll() is not None:
-            # Somebody else may have been quicker: then theirs is the one.
-            return home.running()
-        time.sleep(0.02)  # noqa: TID251 - a person waits here too
-    process.terminate()
-    return None
-
-
-def _answers(running: Running, home: Home) -> bool:
-    """Whether /readyz says ok."""
-    import http.client
-    import ssl
-    from urllib.parse import urlsplit
-
-    address = urlsplit(running.url)
-    trusted = ssl.create_default_context(cafile=str(home.certificates / "ca.crt"))
-    connection = http.client.HTTPSConnection(address.hostname or "", address.port, timeout=5, context=trusted)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
-
-
 @click.command()
 def down() -> None:
     """Stop the control plane and wait until it has gone."""
     home = Home.default()
     running = home.running()
-    if running is None:
+    if running is None and not home.is_locked():
         home.withdraw()
         click.echo(f"gpuaas does not run here (home {home.path})")
         return
-    stop(home, running)
+    pid = running.pid if running is not None else home.holder()
+    if not pid:
+        raise click.ClickException(f"a server holds {home.path}, but no file there says which; end it by hand")
+    if running is None:
+        click.echo(f"{home.state} cannot be read; pid {pid} holds {home.path / 'lock'} and is stopped", err=True)
+    stop(home, pid)
     click.echo("gpuaas has stopped")
 
 
-def stop(home: Home, running: Running) -> None:
-    os.kill(running.pid, signal.SIGTERM)
+def stop(home: Home, pid: int) -> None:
+    os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_LIMIT
-    while home.is_locked() or _alive(running.pid):
+    while home.is_locked() or _alive(pid):
         if time.monotonic() > deadline:
-            raise click.ClickException(
-                f"pid {running.pid} has not ended after {_STOP_LIMIT:.0f} s; it may still be writing"
-            )
+            raise click.ClickException(f"pid {pid} has not ended after {_STOP_LIMIT:.0f} s; it may still be writing")
         time.sleep(0.02)  # noqa: TID251 - a person waits here too
 
 
@@ -370,10 +365,13 @@ def _alive(pid: int) -> bool:
 @how_to_print(*ALL_OF_IT)
 def status(output: str) -> None:
     """Say whether the control plane runs, where, and with what."""
+    from gpuaas.cli.ready import unready
+
     home = Home.default()
     running = home.running()
-    healthy = running is not None and _answers(running, home)
-    found = {"running": running is not None, "ready": healthy, "home": str(home.path)}
+    trouble = unready(running, home).words if running is not None else "it does not run"
+    healthy = not trouble
+    found = {"running": running is not None or home.is_locked(), "ready": healthy, "home": str(home.path)}
     if running is not None:
         found |= {
             "pid": running.pid,
@@ -381,20 +379,26 @@ def status(output: str) -> None:
             "clusters": list(running.clusters),
             "version": running.version,
         }
-    trusted = process_users_of(home, running) if healthy else None
+    trusted = process_users_of(home, running) if healthy and running is not None else None
     if trusted is not None:
         found["processUsers"] = trusted
-    show(output, found, lambda: _tell(home, running, healthy=healthy, trusted=in_words(trusted) if trusted else ""))
+    show(output, found, lambda: _tell(home, running, trouble, in_words(trusted) if trusted else ""))
     if not healthy:
         raise SystemExit(1)
 
 
-def _tell(home: Home, running: Running | None, *, healthy: bool, trusted: str) -> None:
+def _tell(home: Home, running: Running | None, trouble: str, trusted: str) -> None:
+    if running is None and home.is_locked():
+        words = f"gpuaas starts, stops, or runs (pid {home.holder() or 'unknown'}) and {home.state} cannot be read"
+        click.echo(f"{words}; gpuaas down stops it")
+        return
     if running is None:
         click.echo(f"gpuaas does not run (home {home.path}); start it with: gpuaas up")
         return
-    ready = "is ready" if healthy else "is not ready"
+    ready = "is not ready" if trouble else "is ready"
     click.echo(f"gpuaas {running.version} {ready} at {running.url} (pid {running.pid})")
+    if trouble:
+        click.echo(f"  because   {trouble}")
     click.echo(f"  clusters  {', '.join(running.clusters)}")
     click.echo(f"  home      {home.path}")
     if trusted:

@@ -16,8 +16,9 @@ from typing import Any
 
 import yaml
 
+from gpuaas.machinery.yamltext import YamlError, load_yaml
+
 _FILE = "@file"  # beside the keys of an entry: where it was read
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubeconfigError(Exception):
@@ -156,8 +157,8 @@ def encode(pem: str) -> str:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        content = yaml.load(file.read_text(), Loader=_LOADER)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = load_yaml(file.read_text())
+    except (YamlError, UnicodeDecodeError) as error:
         raise KubeconfigError(f"{file} is not YAML: {error}") from error
     except OSError as error:
         raise KubeconfigError(f"the kubeconfig {file} cannot be read: {error.strerror}") from error

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.client.resources import PODS
 from gpuaas.kueue.integrations.app_wrapper import APP_WRAPPERS, pod_sets_of, value_at
@@ -230,8 +231,8 @@ class AppWrapperController(Controller):
         told.tell("Unhealthy", True, reason, words)
         self.recorder.event(APP_WRAPPERS, wrapper, NORMAL, reason, words, action="Unhealthy")
         tries = int(told.status.get("resettingCount") or 0)
-        limit = annotations_of(wrapper).get(f"{_NOTES}retryLimit", "")
-        if retry and tries < (int(limit) if limit.isdigit() else _RETRIES):
+        limit = natural(annotations_of(wrapper).get(f"{_NOTES}retryLimit", ""))
+        if retry and tries < (_RETRIES if limit is None else limit):
             told.status |= {"phase": "Resetting", "resettingCount": tries + 1}
         else:
             told.status["phase"] = "Failed"
@@ -333,7 +334,8 @@ def _seconds(wrapper: View, name: str, default: float) -> float:
     """A duration such as `90s` or `1m` of its annotations."""
     said = annotations_of(wrapper).get(f"{_NOTES}{name}", "")
     unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(said[-1:], 0.0)
-    return float(said[:-1]) * unit if unit and said[:-1].isdigit() else default
+    number = natural(said[:-1])
+    return number * unit if unit and number is not None else default
 
 
 def _wrapper_of(obj: Mapping[str, Any]) -> Iterable[Key]:

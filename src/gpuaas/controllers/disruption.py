@@ -11,13 +11,13 @@ from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import ApiError, NotFound
-from gpuaas.base.selectors import from_label_selector
+from gpuaas.base.selectors import LabelSelector, from_label_selector
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS, DISRUPTION_BUDGETS, PODS, REPLICA_SETS, STATEFUL_SETS
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of, labels_of, uid_of
-from gpuaas.runtime.pods import is_ready
+from gpuaas.runtime.pods import NOTHING, is_ready, selects
 from gpuaas.runtime.values import scaled, without_zeros
 from gpuaas.runtime.writes import write_status
 
@@ -112,14 +112,14 @@ class DisruptionController(Controller):
 
     def _concerned(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         budgets = self._budgets.in_namespace(pod["metadata"].get("namespace") or "")
-        return [key_of(budget) for budget in budgets if _selects(budget, pod)]
+        return [key_of(budget) for budget in budgets if selects(budget, labels_of(pod), _selector)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         budget = self._budgets.get(*key)
         if budget is None:
             return None
         now = self.clock.now()
-        pods = [pod for pod in self._pods.in_namespace(key.namespace) if _selects(budget, pod)]
+        pods = [pod for pod in self._pods.in_namespace(key.namespace) if _selector(budget).matches(labels_of(pod))]
         if not pods:
             self.recorder.event(DISRUPTION_BUDGETS, budget, NORMAL, "NoPods", "No matching pods found")
         try:
@@ -182,6 +182,6 @@ class DisruptionController(Controller):
         return None
 
 
-def _selects(budget: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+def _selector(budget: Mapping[str, Any]) -> LabelSelector:
     selector = from_label_selector(budget["spec"].get("selector"))
-    return selector is not None and selector.matches(labels_of(pod))
+    return NOTHING if selector is None else selector  # an empty one selects all

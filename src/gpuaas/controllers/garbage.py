@@ -202,14 +202,14 @@ class GarbageCollector(Controller):
     ) -> None:
         item = _item(resource, new if new is not None else old)  # type: ignore[arg-type] # one of them is there
         owners = {reference["uid"] for reference in after}
+        blocked = {reference["uid"] for reference in after if reference.get("blockOwnerDeletion")}
         for reference in after:
             self._dependents[reference["uid"]].add(item)
         for reference in before:
             uid = reference["uid"]
-            still_blocks = uid in owners and any(ref["uid"] == uid and ref.get("blockOwnerDeletion") for ref in after)
             if uid not in owners:
                 self._unlink(uid, item)
-            if not still_blocks:
+            if uid not in blocked:
                 self._queue_waiting(reference, item)
 
     def _unlink(self, owner_uid: str, item: Item) -> None:
@@ -244,6 +244,9 @@ class GarbageCollector(Controller):
             self._absent.popitem(last=False)
 
     # What is done about one object
+
+    def subject_of(self, key: Item) -> Object | None:
+        return self._view(key.resource, key.namespace, key.name)
 
     async def reconcile(self, key: Item) -> Requeue | None:
         obj = self._view(key.resource, key.namespace, key.name)

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gpuaas.base.clock import rfc3339
@@ -16,6 +17,8 @@ from gpuaas.base.selectors import LabelSelector, from_label_selector
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from gpuaas.runtime.controller import Controller, Deps, Requeue
+from gpuaas.runtime.events import WARNING
+from gpuaas.runtime.failed_pods import FailedPods
 from gpuaas.runtime.metadata import Key, controller_of, is_controlled_by, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import (
     NOTHING,
@@ -31,12 +34,14 @@ from gpuaas.runtime.pods import (
     pod_from_template,
     seconds_to_available,
     selector_of,
+    selects,
 )
 from gpuaas.runtime.values import without_zeros
 from gpuaas.runtime.writes import write_status
 
 BURST = 500
 FAILURE = "ReplicaFailure"
+_BACKING_OFF = "Back-off creating pods: those created last have failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class ReplicaSetController(Controller):
         pods.add_index(ORPHANS, orphan_index)
         self._pods = self.follow(pods, self._concerned)
         self._control = PodControl(self.client, self.recorder, self.resource)
+        self._failed = FailedPods()
 
     def selector(self, replica_set: Mapping[str, Any]) -> LabelSelector:
         return selector_of(replica_set)
@@ -126,12 +132,14 @@ class ReplicaSetController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == self.resource.kind else ()
         candidates = self._sets.in_namespace(namespace)
-        return [key_of(one) for one in candidates if self.selector(one).matches(labels_of(pod))]
+        return [key_of(one) for one in candidates if selects(one, labels_of(pod), self.selector)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         replica_set = self._sets.get(*key)
         if replica_set is None:
             return None
+        if is_deleting(replica_set):
+            self._failed.forget(uid_of(replica_set))
         pods = self._pods.owned_by(uid_of(replica_set)) + self._pods.indexed(ORPHANS, key.namespace)
         selector = self.selector(replica_set)
         active = await self._control.claim(replica_set, selector, filter(is_active, pods))
@@ -140,14 +148,21 @@ class ReplicaSetController(Controller):
             for pod in pods
         )
         now = self.clock.now()
-        error = await self._apply(replica_set, decide(replica_set, active, self._related(replica_set), now))
-        status = self.status(replica_set, active, terminating, error.message if error else "", now)
+        plan = decide(replica_set, active, self._related(replica_set), now)
+        pause = self._failed.wait(uid_of(replica_set), filter(partial(is_controlled_by, owner=replica_set), pods), now)
+        paused = bool(plan.create and pause)
+        error = None if paused else await self._apply(replica_set, plan)
+        failure = error.message if error else _BACKING_OFF if paused else ""
+        status = self.status(replica_set, active, terminating, failure, now)
+        if paused and condition_of(replica_set, FAILURE) is None:
+            self.recorder.event(self.resource, replica_set, WARNING, "BackOff", _BACKING_OFF)
         await write_status(self.client, self.resource, replica_set, status)
         if error is not None:
             raise error
         min_ready = replica_set["spec"].get("minReadySeconds") or 0
         wait = seconds_to_available(active, min_ready, now) if min_ready else None
-        return Requeue(wait) if wait is not None else None
+        waits = [each for each in (wait, pause if paused else None) if each is not None]
+        return Requeue(min(waits)) if waits else None
 
     async def _apply(self, replica_set: Object, plan: Plan) -> ApiError | None:
         template = replica_set["spec"]["template"]

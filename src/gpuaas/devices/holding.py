@@ -8,6 +8,7 @@ that lies on it (its slices, its replicas) exclude each other, so that two pods 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +20,7 @@ from gpuaas.devices.offer import Device, Offer
 from gpuaas.devices.plugin_config import PluginConfig
 
 ANNOTATION: Final = "gpuaas.dev/devices"
+_AMOUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}")
 _LONGEST: Final = 1 << 18  # characters of an annotation that are read
 _ALIGNED: Final = 8  # cards whose wiring is compared in full; more are taken by index
 
@@ -66,7 +68,7 @@ def requests_of(spec: Mapping[str, Any], resources: Iterable[str]) -> dict[str, 
 
 def _counts(amount: Any) -> bool:
     text = str(amount)
-    return text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0
+    return _AMOUNT.fullmatch(text) is not None
 
 
 def choose(offered: Offer, config: PluginConfig, requests: Requests, taken: Sequence[Held]) -> tuple[Held, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from gpuaas.base.numbers import is_digits
 from gpuaas.base.quantity import from_int, from_milli
 
 MAX_BOUNDED: Final = 2**63 - 2
@@ -51,4 +52,4 @@ def text(resource: str, amount: int) -> str:
     binary = resource in _BYTE_RESOURCES or resource.startswith("hugepages-")
     spelled = str(from_int(amount, "binary" if binary else "decimal"))
     # Bytes that no power of 1024 divides are read again as a plain number, as upstream does: 1000000000 is 1G.
-    return str(from_int(amount)) if spelled.isdigit() else spelled
+    return str(from_int(amount)) if is_digits(spelled) else spelled

@@ -30,6 +30,7 @@ Refusal = tuple[Token, str, Requeue]
 NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 OVERLAPS = "Workload has overlapping preemption targets with another workload"
+UNJUDGED = "The workload cannot be judged and is set aside"
 FITS_LATER = f"{OVERLAPS}, but will fit after these preemptions complete"
 
 
@@ -82,7 +83,7 @@ class Cycle:
             self._grounds.known = None  # from here on what is decided changes the state
         strategies = self._grounds.strategies
         order = classical_order(entries) if strategies is None else fair_order(entries, self._grounds.frs)
-        waiting = [entry for entry in order if not self._process(entry)]
+        waiting = [entry for entry in order if not self._acted_on(entry)]
         for queue, usage, placed in self._taken:
             queue.undo_add(usage)
             self._grounds.places.remove(placed)
@@ -108,6 +109,14 @@ class Cycle:
             del tree.ready[queue.name]
             return
         self.plan.heads += 1
+        try:
+            self._judge_head(item, queue, tree, entries, refused)
+        except Exception as error:
+            refused.append((item, queue, (Token.MISCONFIGURED, self._fault(item, error), Requeue.GENERIC)))
+
+    def _judge_head(
+        self, item: Item, queue: Queue, tree: Tree, entries: list[Entry], refused: list[tuple[Item, Queue, Refusal]]
+    ) -> None:
         refusal = self._refuse(item, queue)
         if refusal is not None:
             refused.append((item, queue, refusal))
@@ -118,6 +127,19 @@ class Cycle:
         assignment, targets = nominate(item, queue, self._grounds)
         preemptor = self._grounds.preemptors_first and queue.pending.sticky is item
         entries.append(Entry(item, queue, assignment, targets, preemptor))
+
+    def _fault(self, item: Item, error: Exception) -> str:
+        """One workload that cannot be judged is set aside: it stops no other. Gives the words for its condition."""
+        self.plan.faults.append((item.key, error))
+        return f"{UNJUDGED}: {type(error).__name__}: {error}"
+
+    def _acted_on(self, entry: Entry) -> bool:
+        try:
+            return self._process(entry)
+        except Exception as error:
+            entry.requeue = Requeue.GENERIC
+            self._pass(entry, Token.MISCONFIGURED, self._fault(entry.item, error))
+            return False
 
     def _remember(self, item: Item, queue: Queue, assignment: Assignment) -> None:
         """Keep how far the scan got; a scan that got elsewhere than last time is a change."""

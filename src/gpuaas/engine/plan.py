@@ -89,6 +89,8 @@ class Plan:
     admissions: list[Admitted] = field(default_factory=list)
     preemptions: list[Preempted] = field(default_factory=list)
     passed: list[Passed] = field(default_factory=list)
+    faults: list[tuple[str, Exception]] = field(default_factory=list)
+    """Workloads that could not be judged, by key, and why."""
     heads: int = 0
     """How many workloads were looked at."""
     left: int = 0

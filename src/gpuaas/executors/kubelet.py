@@ -1,9 +1,8 @@
 """What the kubelets of simulated nodes and of this machine share: what is wrong with one pod stays with that pod.
 
 A pod that cannot be handled at all (more containers than a limit allows) is refused as a kubelet refuses one. A pod
-whose handling raises an unexpected error is set aside: its condition `gpuaas.dev/SetAside` and an event say why,
-the log has the traceback, it is tried again ever more rarely, and the other pods go on. When it can be handled again the
-condition becomes False.
+whose handling raises an unexpected error is set aside as any controller does (`runtime.aside`: log, event, ever rarer
+retries), and its condition `gpuaas.dev/SetAside` gives the reason. When it can be handled again the condition becomes False.
 """
 
 import contextlib
@@ -45,6 +44,9 @@ class Kubelet(Controller):
     async def sync(self, pod: Object) -> Requeue | None:
         """Bring about what the pod should be now; when to look again."""
 
+    def subject_of(self, key: Any) -> Object | None:
+        return self._pods.get(*key) if isinstance(key, Key) and key.namespace else None
+
     async def reconcile(self, key: Key) -> Requeue | None:
         pod = self._pods.get(*key)
         if pod is None:
@@ -83,15 +85,15 @@ class Kubelet(Controller):
             await self._write(pod, statuses.refused(pod, reason, f"Pod was rejected: {words}", self.clock.now()))
             self.recorder.event(PODS, pod, WARNING, reason, words)
             return None
-        patch = annotation_patch(pod, devices)
-        if patch is None:
+        if not devices:
             return pod
-        metadata = pod["metadata"]
-        given = await self.client.patch(
-            PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
-        )
+        patch, metadata, given = annotation_patch(pod, devices), pod["metadata"], pod
+        if patch is not None:
+            given = await self.client.patch(
+                PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
+            )
         latest = self._nodes.get("", node["metadata"]["name"])
-        if latest is not None and self._devices.are_open(devices, latest):
+        if _has_run(pod) or (latest is not None and self._devices.are_open(devices, latest)):
             return given
         # Whoever changes a card closes it first and looks for holders after; we hold first and look whether it is closed.
         self._devices.release(node["metadata"]["name"], uid_of(pod))
@@ -108,7 +110,6 @@ class Kubelet(Controller):
         if _is_set_aside(pod):  # it is known already, and each write would bring the pod back here at once
             return
         words = f"{self.name} cannot handle this pod: {why}"
-        self.recorder.event(PODS, pod, WARNING, "SetAside", words)
         with contextlib.suppress(ApiError):
             await self._write(pod, {**(pod.get("status") or {}), "conditions": self._conditions(pod, "True", words)})
 
@@ -135,6 +136,11 @@ class Kubelet(Controller):
             PODS, metadata["name"], body, metadata["namespace"], subresource="status", field_manager=_MANAGER
         )
         return True
+
+
+def _has_run(pod: Any) -> bool:
+    found = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(one.get("restartCount") or "waiting" not in (one.get("state") or {"waiting": 0}) for one in found)
 
 
 def _is_set_aside(pod: Any) -> bool:

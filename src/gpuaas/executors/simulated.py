@@ -18,6 +18,7 @@ from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
+from gpuaas.executors.clock_steps import ClockSteps
 from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Lookup
 from gpuaas.executors.kubelet import Kubelet
@@ -32,7 +33,7 @@ from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import BURST, NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 
 _PATIENCE = 1.0  # seconds
@@ -53,6 +54,13 @@ class Run:
     grace: float = math.inf
     refers: bool = False  # to config maps or secrets that were not looked for yet, or not found
     told: tuple[str, ...] = ()  # what of these is missing
+
+    def put_back(self, seconds: float) -> None:
+        """The clock was: what has happened so far stays as long ago as it was."""
+        self.accepted -= seconds
+        self.started = None if self.started is None else self.started - seconds
+        self.resting = None if self.resting is None else self.resting - seconds
+        self.stopping = None if self.stopping is None else self.stopping - seconds
 
 
 class SimulatedKubelet(Kubelet):
@@ -78,6 +86,7 @@ class SimulatedKubelet(Kubelet):
             self.follow(informer, self._waiting_in)
         self._waiting: dict[str, set[Key]] = {}  # by namespace, pods that lack what they refer to
         self._addresses = Addresses()
+        self._steps = ClockSteps(deps.clock)
         pods.subscribe(self._addresses.follow)
         pods.subscribe(self._forget)
 
@@ -106,6 +115,12 @@ class SimulatedKubelet(Kubelet):
             others.discard(key)
             if not others:
                 del self._waiting[key.namespace]
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        if back := self._steps.back():
+            for each in self._runs.values():
+                each.put_back(back)
+        return await super().reconcile(key)
 
     async def sync(self, pod: Object) -> Requeue | None:
         node = self._nodes.get("", pod["spec"]["nodeName"])
@@ -183,7 +198,8 @@ class SimulatedKubelet(Kubelet):
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
             running = (one.get("state") or {}).get("running")
             if running:
-                run.started, run.ready = parse_rfc3339(running["startedAt"]), is_ready(pod)
+                run.started = min(parse_rfc3339(running["startedAt"]), run.accepted)  # the clock may have been put back
+                run.ready = is_ready(pod)
         self._runs[uid_of(pod)] = run
         return run
 
@@ -338,6 +354,8 @@ class SimulatedKubelet(Kubelet):
         if run.started is not None:
             ending = self._ending(run, 143, now - run.started)
             await self._end(pod, {one.name: ending for one in run.life.containers})
+        elif finalizers_of(pod):
+            await self._end(pod, {})  # it never ran, and stays until its finalizers are gone: it takes no room
         await self._remove(pod)
         return None
 

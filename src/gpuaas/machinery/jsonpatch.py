@@ -12,8 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from gpuaas.base.errors import ApiError, BadRequest, TooLarge
+from gpuaas.base.numbers import is_digits
 
 MAX_OPERATIONS: Final = 10_000
+MAX_MOVED: Final = 50_000_000  # items of lists that insertions and removals move: 50 ms
 MAX_COPIED: Final = 3 * 1024 * 1024  # bytes: copies of copies double with every line of a patch
 _LONGEST_INDEX: Final = 20  # digits; no list is that long
 _MAX_DEPTH: Final = 200  # steps of a pointer; what is deeper cannot have been sent
@@ -102,6 +104,7 @@ class _Document:
         self.root = root
         self._own: dict[int, Any] = {}
         self._copied = 0
+        self._moved = 0
 
     def apply(self, operation: dict[str, Any]) -> None:
         value = operation.get("value")
@@ -121,18 +124,30 @@ class _Document:
                 self._add(self._pointer(operation, "path"), moved)
             case "copy":
                 copied = self._get(self._pointer(operation, "from"), source=True)
-                self._count(copied)
-                self._own.clear()  # what is in two places now must be copied before it changes
-                self._add(self._pointer(operation, "path"), copied)
+                self._add(self._pointer(operation, "path"), self._twin(copied))
             case other:
                 raise PatchRefused(f"Unexpected kind: {other or 'unknown'}")
 
-    def _count(self, copied: Any) -> None:
-        self._copied += len(msgspec.json.encode(copied))
+    def _twin(self, copied: Any) -> Any:
+        """A tree of its own, so that what is patched later is in one place only."""
+        try:
+            text = msgspec.json.encode(copied)
+        except RecursionError:
+            raise PatchRefused(f"the copies are nested deeper than {_MAX_DEPTH}") from None
+        self._copied += len(text)
         if self._copied > MAX_COPIED:
             raise PatchRefused(
                 f"Unable to complete the copy, the accumulated size increase of copy is {self._copied}, "
                 f"exceeding the limit {MAX_COPIED}"
+            )
+        return msgspec.json.decode(text) if isinstance(copied, dict | list) else copied
+
+    def _shift(self, container: list[Any], index: int) -> None:
+        """An insertion or removal moves all that is behind it."""
+        self._moved += len(container) - index
+        if self._moved > MAX_MOVED:
+            raise PatchRefused(
+                f"the operations move {self._moved} items of lists to make or close gaps, exceeding the limit {MAX_MOVED}"
             )
 
     def _pointer(self, operation: dict[str, Any], name: str) -> list[str]:
@@ -152,12 +167,16 @@ class _Document:
         elif key == "-":
             container.append(value)
         else:
-            container.insert(_index(key, len(container) + 1), value)
+            index = _index(key, len(container) + 1)
+            self._shift(container, index)
+            container.insert(index, value)
 
     def _remove(self, pointer: list[str]) -> None:
         container = self._container(pointer)
         if isinstance(container, list):
-            del container[_index(pointer[-1], len(container))]
+            index = _index(pointer[-1], len(container))
+            self._shift(container, index)
+            del container[index]
         elif pointer[-1] in container:
             del container[pointer[-1]]
         else:
@@ -219,7 +238,7 @@ def _child(node: Any, step: str) -> Any:
 
 def _index(text: str, length: int) -> int:
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit() and len(digits) < _LONGEST_INDEX):
+    if not (is_digits(digits) and len(digits) < _LONGEST_INDEX):
         raise _Nowhere(f"value was not a proper array index: '{text}'")
     index = int(text)
     if not -length <= index < length:

@@ -17,7 +17,7 @@ Step = Callable[[list[Any]], list[Any]]
 
 _FIELD_END: Final = frozenset(" \t\r\n.,[]$@{}")
 _KEY: Final = re.compile(r"'([^']*)'")
-_SLICE: Final = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
+_SLICE: Final = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?")
 _COMPARISON: Final = re.compile(r"([^!<>=]+)([!<>=]+)(.+)", re.DOTALL)
 
 
@@ -122,7 +122,7 @@ def _read_literal(text: str, at: int) -> tuple[Step, int]:
             raise ValueError("unterminated quoted string")
         constant: Any = re.sub(r"\\(.)", r"\1", text[at + 1 : end])
         return (lambda values: [constant] * len(values)), end + 1
-    found = re.compile(r"[+-]?\d+(\.\d+)?|true|false").match(text, at)
+    found = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?|true|false").match(text, at)
     if not found:
         raise ValueError(f"unrecognized character in action: U+{ord(text[at]):04X} '{text[at]}'")
     value = json.loads(found.group().lstrip("+"))

@@ -6,9 +6,11 @@ object and the patch are never changed; the result shares what it can with both.
 which it gives without a reason (`PatchFailed`). Custom resources do not have such patches.
 """
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, cast
 
+from gpuaas.base.duplicates import identity
 from gpuaas.base.errors import ApiError, BadRequest
 from gpuaas.machinery.jsonpatch import PatchRefused, json_kind
 from gpuaas.machinery.schema.model import Schema
@@ -21,6 +23,8 @@ RETAIN_KEYS: Final = "$retainKeys"
 DELETE_PREFIX: Final = "$deleteFromPrimitiveList"
 ORDER_PREFIX: Final = "$setElementOrder"
 _NOT_KEPT: Final = object()
+_HEAD: Final = -1
+_END: Final = -2
 
 
 class PatchFailed(ApiError):
@@ -71,12 +75,13 @@ def _retained(original: Map, patch: Map) -> Map:
     keep = patch[RETAIN_KEYS]
     if not isinstance(keep, list):
         raise BadRequest("invalid patch format of retainKeys")
+    kept = set(map(identity, keep))
     for key, value in patch.items():
         if key == RETAIN_KEYS or value is None or key.startswith((DELETE_PREFIX, ORDER_PREFIX)):
             continue
-        if key not in keep:
+        if key not in kept:
             raise BadRequest("invalid patch format of retainKeys")
-    return {key: value for key, value in original.items() if key in keep}
+    return {key: value for key, value in original.items() if key in kept}
 
 
 def _field_of(key: str, prefix: str, what: str) -> str:
@@ -117,7 +122,8 @@ def _delete_from(result: Map, key: str, items: Any, schema: Schema) -> None:
     if _element_type(old, items) == "map[string]interface {}":
         result[key] = _merge_lists(old, items, child)
     else:
-        result[key] = [item for item in old if item not in items]
+        gone = set(map(identity, items))
+        result[key] = [item for item in old if identity(item) not in gone]
 
 
 def lookup(schema: Schema, key: str) -> Schema:
@@ -204,17 +210,18 @@ def _merge_lists(old: list[Any], new: list[Any], schema: Schema) -> list[Any]:
         return old
     merge_key = schema.patch_key
     if _element_type(old, new) != "map[string]interface {}":
-        merged = list(old)
-        merged += [item for index, item in enumerate(new) if item not in old and item not in new[:index]]
+        known = {identity(item): item for item in reversed([*old, *new])}  # the first of its like counts
+        there = set(map(identity, old))
+        merged = [*old, *(item for key, item in reversed(known.items()) if key not in there)]
         return _ordered(merged, new, old, "", maps=False)
     if not merge_key:
         raise PatchFailed("cannot merge lists without merge key for struct")
     old, new = _without_special_items(old, new, merge_key)
     merged = list(old)
+    at = {identity(each[merge_key]): place for place, each in reversed([*enumerate(old)]) if merge_key in each}
     for item in new:
-        value = _key_of(item, merge_key)
-        place = next((at for at, each in enumerate(merged) if merge_key in each and each[merge_key] == value), None)
-        if place is None:
+        place = at.setdefault(identity(_key_of(item, merge_key)), len(merged))
+        if place == len(merged):
             merged.append(item)
         else:
             merged[place] = _merge_maps(merged[place], item, schema.items or Schema())
@@ -225,17 +232,19 @@ def _without_special_items(old: list[Any], new: list[Any], merge_key: str) -> tu
     """Both lists after the `$patch` items of the new one have done their work."""
     plain = [item for item in new if DIRECTIVE not in item]
     replaces = False
+    gone: set[Hashable] = set()
     for item in new:
         match item.get(DIRECTIVE, _NOT_KEPT):
             case "delete":
-                gone = _key_of(item, merge_key)
-                old = [each for each in old if not (merge_key in each and each[merge_key] == gone)]
+                gone.add(identity(_key_of(item, merge_key)))
             case "replace":
                 replaces = True
             case "merge":
                 raise PatchFailed("merging lists cannot yet be specified in the patch")
             case other if other is not _NOT_KEPT:
                 raise PatchFailed(f"unknown patch type: {verb_v(other)} in map: {verb_v(item)}")
+    if gone:
+        old = [each for each in old if merge_key not in each or identity(each[merge_key]) not in gone]
     return (plain, []) if replaces else (old, plain)
 
 
@@ -254,33 +263,56 @@ def _element_type(*lists: list[Any]) -> str:
 def _ordered(merged: list[Any], order: list[Any], live: list[Any], merge_key: str, *, maps: bool) -> list[Any]:
     """Items of the patch as `order` has them, the server's own between them as they were."""
     keys = [_key_of(item, merge_key if maps else "") for item in order]
-    theirs = [item for item in merged if _key_of(item, merge_key if maps else "") in keys]
-    own = [item for item in merged if _key_of(item, merge_key if maps else "") not in keys]
-    places = [item.get(merge_key) if maps and isinstance(item, dict) else item for item in live]
-    left, right = _sorted_by(own, places, merge_key, maps), _sorted_by(theirs, keys, merge_key, maps)
+    wanted = set(map(identity, keys))
+    theirs: list[Any] = []
+    own: list[Any] = []
+    for item in merged:
+        (theirs if identity(_key_of(item, merge_key if maps else "")) in wanted else own).append(item)
+    places = _places(item.get(merge_key) if maps and isinstance(item, dict) else item for item in live)
+    wishes = _places(keys)
+
+    def position(item: Any, among: Mapping[Hashable, int]) -> int:
+        return among.get(identity(item.get(merge_key) if maps else item), -1)
+
+    left = deque(_sorted_by(own, [position(item, places) for item in own]))
+    right = deque(_sorted_by(theirs, [position(item, wishes) for item in theirs]))
     result: list[Any] = []
     while left and right:
-        one, two = _position(left[0], places, merge_key, maps), _position(right[0], places, merge_key, maps)
-        result.append(left.pop(0) if 0 <= one < two else right.pop(0))
-    return result + left + right
+        one, two = position(left[0], places), position(right[0], places)
+        result.append(left.popleft() if 0 <= one < two else right.popleft())
+    return [*result, *left, *right]
 
 
-def _sorted_by(items: list[Any], order: list[Any], merge_key: str, maps: bool) -> list[Any]:
-    """Insertion sort, because the order is partial and Kubernetes' result depends on how it sorts: what has no place
-    goes before its neighbour."""
-    result: list[tuple[int, Any]] = []
-    for item in items:
-        place = _position(item, order, merge_key, maps)
-        at = len(result)
-        while at and (place < 0 or result[at - 1][0] < 0 or place < result[at - 1][0]):
-            at -= 1
-        result.insert(at, (place, item))
-    return [item for _, item in result]
+def _places(keys: Iterable[Any]) -> dict[Hashable, int]:
+    """Where each key is first."""
+    found: dict[Hashable, int] = {}
+    for index, key in enumerate(keys):
+        found.setdefault(identity(key), index)
+    return found
 
 
-def _position(item: Any, order: list[Any], merge_key: str, maps: bool) -> int:
-    key = item.get(merge_key) if maps else item
-    return order.index(key) if key in order else -1
+def _sorted_by(items: list[Any], places: list[int]) -> list[Any]:
+    """As insertion sort leaves them, because the order is partial and Kubernetes' result depends on how it sorts: an
+    item without a place (-1) goes to the front, any other behind the last one that is not after it and before whatever
+    follows that. The same without moving items: each is linked behind its predecessor at the time of its insertion."""
+    ranked = sorted((index for index, place in enumerate(places) if place >= 0), key=places.__getitem__)
+    before = dict(zip(ranked, [_HEAD, *ranked], strict=False))
+    behind = dict(zip([_HEAD, *ranked], [*ranked, _END], strict=True))
+    predecessor: dict[int, int] = {}
+    for index in reversed(range(len(items))):  # the last inserted first: the rest is what was there before it
+        if index in before:
+            left, right = before[index], behind[index]
+            predecessor[index], behind[left], before[right] = left, right, left
+    follows = {_HEAD: _END}
+    for index in range(len(items)):
+        at = predecessor.get(index, _HEAD)
+        follows[index], follows[at] = follows[at], index
+    result = []
+    index = follows[_HEAD]
+    while index != _END:
+        result.append(items[index])
+        index = follows[index]
+    return result
 
 
 def _without_nulls(value: Any) -> Any:

@@ -12,6 +12,7 @@ from gpuaas.api.kinds import Column, Kind
 from gpuaas.machinery.jsonpath import parse_path, printed
 
 NAME: Final = Column("Name", format="name", description="The name of the object, unique in its namespace for its kind.")
+UNKNOWN: Final = "<unknown>"
 # What a custom resource shows when its definition names no columns.
 AGE: Final = Column(
     "Age",
@@ -75,12 +76,16 @@ def partial_metadata(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 def cells(kind: Kind, obj: Mapping[str, Any], now: float) -> list[Any]:
     """The cells of a row, name first unless the kind says otherwise."""
-    if kind.row is not None and kind.whole_row:
-        return kind.row(obj, now)
     name = obj.get("metadata", {}).get("name", "")
-    if kind.row is not None:
-        return [name, *kind.row(obj, now)]
-    return [name, *(cell(column, obj, now) for column in kind.columns)]
+    if kind.row is None:
+        return [name, *(cell(column, obj, now) for column in kind.columns)]
+    try:
+        row = kind.row(obj, now)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        row = [UNKNOWN] * len(kind.columns)  # one object that cannot be shown does not hide the others
+        if kind.whole_row:
+            row[-1] = name
+    return row if kind.whole_row else [name, *row]
 
 
 def cell(column: Column, obj: Mapping[str, Any], now: float) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.nodefit.amounts import CPU, MEMORY, PODS, is_extended
 from gpuaas.nodefit.book import Ask, Place
-from gpuaas.nodefit.constraints import selects, untolerated
+from gpuaas.nodefit.constraints import untolerated
 from gpuaas.nodefit.fit import NO_PORTS, NOT_SELECTED, ports_clash
 
 View = Mapping[str, Any]
@@ -70,11 +70,11 @@ def _out_of(name: str, requested: int, used: int, capacity: int) -> Rejection:
 
 
 def _predicate(ask: Ask, place: Place) -> Rejection | None:
-    if not selects(ask.spec, place.labels, place.name):
+    if not ask.affinity.selects(place.labels, place.name):
         return _failed("NodeAffinity", NOT_SELECTED)
     if ask.ports and ports_clash(ask.ports, [port for other in place.pods.values() for port in other.ports]):
         return _failed("NodePorts", NO_PORTS)
-    if untolerated(place.taints, ask.spec.get("tolerations") or (), ("NoExecute",)) is not None:
+    if untolerated(place.taints, ask.tolerations, ("NoExecute",)) is not None:
         return _failed("TaintToleration", _NOT_TOLERATED)
     return None
 

@@ -4,16 +4,22 @@
 used is always the sum over the pods it lists; a pod is on one node at most. Decisions are in `place`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuaas.base.repeats import Repeats
 from gpuaas.nodefit.amounts import PODS, Amounts, allocatable_of, requests_of
+from gpuaas.nodefit.constraints import NodeAffinity, Tolerations
 
 View = Mapping[str, Any]
 Port = tuple[str, str, int]  # address, protocol, number
+# What reading an object raises that has not the shape of its kind.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _FINISHED = ("Succeeded", "Failed")
 _DEFAULT_PODS = 110
+_compiled = Repeats[tuple[Tolerations, NodeAffinity]]()
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -33,6 +39,8 @@ class Ask:
     shuns: bool  # has a required anti-affinity, which also keeps later pods away
     leaving: bool
     since: str  # when it started, or was made
+    tolerations: Tolerations
+    affinity: NodeAffinity
 
     @property
     def node(self) -> str:
@@ -45,6 +53,7 @@ class Ask:
 
 def read_pod(pod: View) -> Ask:
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    tolerations, node_affinity = _about_nodes(spec)
     owners = [one["uid"] for one in metadata.get("ownerReferences") or () if one.get("controller")]
     return Ask(
         uid=metadata.get("uid") or f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
@@ -53,13 +62,22 @@ def read_pod(pod: View) -> Ask:
         labels=metadata.get("labels") or {},
         spec=spec,
         requests=requests_of(pod),
-        priority=spec.get("priority") or 0,
+        priority=int(spec.get("priority") or 0),
         owner=owners[0] if owners else "",
         ports=host_ports(spec),
         shuns=bool(((spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED)),
         leaving=bool(metadata.get("deletionTimestamp")),
         since=status.get("startTime") or metadata.get("creationTimestamp") or "",
+        tolerations=tolerations,
+        affinity=node_affinity,
     )
+
+
+def _about_nodes(spec: View) -> tuple[Tolerations, NodeAffinity]:
+    """The same for all pods of one template: compiled, and kept in memory, once."""
+    tolerations, affinity = spec.get("tolerations") or (), (spec.get("affinity") or {}).get("nodeAffinity")
+    said = (tolerations, spec.get("nodeSelector"), affinity)
+    return _compiled.of(said, lambda: (Tolerations(tolerations), NodeAffinity(spec)))
 
 
 @dataclass(slots=True, eq=False)
@@ -101,11 +119,15 @@ class Place:
 
 
 class Book:
-    def __init__(self) -> None:
+    """`spares` says of a pod's uid whether nothing may evict it, whatever its priority."""
+
+    def __init__(self, spares: Callable[[str], bool] | None = None) -> None:
+        self.spares = spares or _no_one
         self._places: dict[str, Place] = {}
         self._order: list[Place] | None = None  # the known ones by name, made when asked for
         self._where: dict[str, str] = {}  # uid of a pod -> node
-        self.shunning = 0  # how many pods have a required anti-affinity
+        self.shunning: dict[str, Ask] = {}  # the pods with a required anti-affinity
+        self.shunned_terms: dict[str, Sequence[Any]] = {}  # theirs, compiled (module neighbours); by uid
         self.namespaces: dict[str, Mapping[str, str]] = {}  # their labels, for affinity across namespaces
 
     def __len__(self) -> int:
@@ -144,13 +166,15 @@ class Book:
     def assume(self, ask: Ask, node: str) -> None:
         self.drop_pod(ask.uid)
         self._at(node).add(ask)
-        self.shunning += ask.shuns
+        if ask.shuns:
+            self.shunning[ask.uid] = ask
         self._where[ask.uid] = node
 
     def drop_pod(self, uid: str) -> None:
         node = self._where.pop(uid, None)
         if node is not None:
-            self.shunning -= self._places[node].pods[uid].shuns
+            self.shunning.pop(uid, None)
+            self.shunned_terms.pop(uid, None)
             self._places[node].remove(uid)
             self._tidy(self._places[node])
 
@@ -168,12 +192,18 @@ class Book:
             self._places.pop(place.name, None)
 
 
+def _no_one(_: str) -> bool:
+    return False
+
+
 def place_of(node: View, pods: Iterable[View]) -> Place:
-    """One node with these pods on it, for who only wants to ask."""
+    """One node with these pods on it, for who only wants to ask. A pod that cannot be read takes no room, and must not
+    keep the others from theirs."""
     place = Place(node["metadata"]["name"])
     place.describe(node)
     for pod in pods:
-        place.add(read_pod(pod))
+        with suppress(*_UNREADABLE):
+            place.add(read_pod(pod))
     return place
 
 
@@ -181,9 +211,11 @@ def book_of(nodes: Iterable[View], pods: Iterable[View]) -> Book:
     """A book of objects as they are, for who only wants to ask."""
     book = Book()
     for node in nodes:
-        book.put_node(node)
+        with suppress(*_UNREADABLE):
+            book.put_node(node)
     for pod in pods:
-        book.put_pod(pod)
+        with suppress(*_UNREADABLE):
+            book.put_pod(pod)
     return book
 
 

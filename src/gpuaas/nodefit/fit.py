@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuaas.nodefit.book import Ask, Place, Port
-from gpuaas.nodefit.constraints import UNSCHEDULABLE, selects, tolerated, untolerated
+from gpuaas.nodefit.constraints import UNSCHEDULABLE, tolerated, untolerated
 from gpuaas.nodefit.names import PROCESS_CLASS, PROCESS_TAINT
 from gpuaas.nodefit.neighbours import Neighbourhood
 
@@ -29,14 +29,14 @@ class Refusal:
 
 
 def refusal(ask: Ask, place: Place, neighbourhood: Neighbourhood | None) -> Refusal | None:
-    tolerations = ask.spec.get("tolerations") or ()
+    tolerations = ask.tolerations
     if place.unschedulable and not tolerated({"key": UNSCHEDULABLE, "effect": "NoSchedule"}, tolerations):
         return Refusal((UNSCHEDULABLE_NODE,))
     taint = untolerated(place.taints, tolerations)
     if taint is not None:
         reason = ONLY_PROCESSES if taint["key"] == PROCESS_TAINT else TAINTED
         return Refusal((reason,), detail=f"{{{taint['key']}: {taint.get('value') or ''}}}")
-    if not selects(ask.spec, place.labels, place.name):
+    if not ask.affinity.selects(place.labels, place.name):
         return Refusal((NOT_SELECTED,))
     if ask.ports and ports_clash(ask.ports, [port for other in place.pods.values() for port in other.ports]):
         return Refusal((NO_PORTS,), helped=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuaas.base.selectors import LabelSelector, Requirement, from_label_selector
 from gpuaas.nodefit.book import REQUIRED, Ask, Book, Place
-from gpuaas.nodefit.constraints import selects, untolerated
+from gpuaas.nodefit.constraints import untolerated
 
 View = Mapping[str, Any]
 
@@ -44,7 +44,7 @@ class Neighbourhood:
             term.count(places, book.namespaces)
         for spread in self._spread:
             spread.count(places)
-        self._shunned = _shunned(ask, places, book.namespaces) if book.shunning else set()
+        self._shunned = _shunned(ask, book) if book.shunning else set()
         self._first = bool(self._near) and not any(term.domains for term in self._near)
 
     def refusal(self, place: Place) -> tuple[str, bool] | None:
@@ -147,20 +147,29 @@ class _Spread:
         return NOT_SPREAD if self.found(place) + own - fewest > self._most else ""
 
     def _counts(self, place: Place) -> bool:
-        spec = self._ask.spec
-        if self._keep_to_affinity and not selects(spec, place.labels, place.name):
+        if self._keep_to_affinity and not self._ask.affinity.selects(place.labels, place.name):
             return False
-        return not self._keep_to_taints or untolerated(place.taints, spec.get("tolerations") or ()) is None
+        return not self._keep_to_taints or untolerated(place.taints, self._ask.tolerations) is None
 
 
-def _shunned(ask: Ask, places: Sequence[Place], namespaces: Mapping[str, Mapping[str, str]]) -> set[tuple[str, str]]:
+def _shunned(ask: Ask, book: Book) -> set[tuple[str, str]]:
     """The domains in which a pod that is already there does not want this one."""
     found: set[tuple[str, str]] = set()
-    for place in places:
-        for other in (one for one in place.pods.values() if one.shuns):
-            terms = ((other.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED) or ()
-            for one in terms:
-                term = _Term(one, other)
-                if term.domain(place) and term.matches(ask, namespaces):
-                    found.add((term.key, term.domain(place)))
+    for uid, other in book.shunning.items():
+        place = book.place(book.where(uid))
+        if place is None:
+            continue
+        for term in _terms_of(other, book):
+            domain = term.domain(place)
+            if domain and (term.key, domain) not in found and term.matches(ask, book.namespaces):
+                found.add((term.key, domain))
     return found
+
+
+def _terms_of(other: Ask, book: Book) -> Sequence["_Term"]:
+    """Of a pod in the book, compiled once for all pods that are placed while it is there."""
+    terms = book.shunned_terms.get(other.uid)
+    if terms is None:
+        said = ((other.spec.get("affinity") or {}).get("podAntiAffinity") or {}).get(REQUIRED) or ()
+        terms = book.shunned_terms[other.uid] = [_Term(one, other) for one in said]
+    return terms

@@ -2,7 +2,8 @@
 
 On each node where leaving could help, all pods of lower priority go in thought, and those come back, the most
 important first, without whom it still fits. Among the nodes the one is taken whose most important victim matters
-least, then whose victims matter least together, then with the fewest, then by name. Budgets are not looked at.
+least, then whose victims matter least together, then with the fewest, then by name. Budgets are not looked at. Pods
+that the book spares, those of admitted workloads, stay: which of them have to go is Kueue's decision.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ def find_victims(ask: Ask, book: Book, refusals: Mapping[str, Refusal]) -> Evict
 
 def _victims(ask: Ask, book: Book, place: Place) -> list[Ask]:
     """Tried on the book itself, which is as before afterwards."""
-    lower = [one for one in place.pods.values() if one.priority < ask.priority]
+    lower = [one for one in place.pods.values() if one.priority < ask.priority and not book.spares(one.uid)]
     if not lower:
         return []
     for one in lower:

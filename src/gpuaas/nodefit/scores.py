@@ -7,7 +7,7 @@ stays away from nodes with devices and goes to the emptiest. Equal scores: the f
 
 from gpuaas.nodefit.amounts import CPU, MEMORY, extended, is_extended
 from gpuaas.nodefit.book import Ask, Place
-from gpuaas.nodefit.constraints import preference, tolerated
+from gpuaas.nodefit.constraints import tolerated
 from gpuaas.nodefit.neighbours import Neighbourhood
 
 _SCALE = 100
@@ -15,7 +15,7 @@ _SCALE = 100
 
 def score(ask: Ask, place: Place, neighbourhood: Neighbourhood | None) -> tuple[int, ...]:
     """Compared from left to right, higher is better."""
-    wishes = 3 * -_avoided(ask, place) + 2 * preference(ask.spec, place.labels, place.name)
+    wishes = 3 * -_avoided(ask, place) + 2 * ask.affinity.preference(place.labels, place.name)
     if neighbourhood is not None:
         wishes += 2 * neighbourhood.preference(place)
     siblings = sum(bool(ask.owner) and other.owner == ask.owner for other in place.pods.values())
@@ -25,7 +25,7 @@ def score(ask: Ask, place: Place, neighbourhood: Neighbourhood | None) -> tuple[
 
 
 def _avoided(ask: Ask, place: Place) -> int:
-    tolerations = ask.spec.get("tolerations") or ()
+    tolerations = ask.tolerations
     return sum(
         taint.get("effect") == "PreferNoSchedule" and not tolerated(taint, tolerations) for taint in place.taints
     )

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+_METHODS = frozenset(("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"))
+_OTHER = "other"  # a client can make up as many methods as it likes: they are counted as one
+
 Lines = Callable[[], Iterable[str]]
 """Tells metrics in Prometheus' text form."""
 
@@ -23,7 +26,7 @@ class RequestCounter:
         self._seen[verb, resource] += 1
 
     def refused(self, method: str, code: int) -> None:
-        self._refused[method, code] += 1
+        self._refused[method if method in _METHODS else _OTHER, code] += 1
 
     def collect(self) -> "Iterator[Metric]":
         """For a Prometheus registry."""

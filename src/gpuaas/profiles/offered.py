@@ -17,6 +17,7 @@ from gpuaas.profiles.inject import identifiers, queue_of
 from gpuaas.profiles.paths import Object
 from gpuaas.profiles.units import Unit, WrongUnitError
 
+_DIGITS: Final = "0123456789"
 FEATURES: Final = frozenset(("workbench", "model-serving"))
 _DISABLED: Final = "opendatahub.io/disabled"
 _VISIBILITY: Final = "opendatahub.io/dashboard-feature-visibility"
@@ -188,10 +189,7 @@ def ordered(profiles: Iterable[Object], order: Sequence[str] = ()) -> list[Objec
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key: `gpu-2` before `gpu-10`, punctuation before digits before letters."""
     parts = re.findall(r"[0-9]+|[^0-9]", text.lower())
-    return tuple(
-        (1, int(part), "") if part[0].isascii() and part[0].isdigit() else (2 if part.isalpha() else 0, 0, part)
-        for part in parts
-    )
+    return tuple((1, int(part), "") if part[0] in _DIGITS else (2 if part.isalpha() else 0, 0, part) for part in parts)
 
 
 def banner(profiles: Sequence[Object]) -> dict[str, str] | None:

@@ -9,17 +9,24 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
-from gpuaas.client.protocol import Client, Discovery, Object
-from gpuaas.runtime.events import EventSink, Recorder
+from gpuaas.client.protocol import Client, Discovery, Object, Resource
+from gpuaas.runtime.aside import SET_ASIDE, Aside, Fault, described
+from gpuaas.runtime.backoff import Backoff
+from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
+from gpuaas.runtime.pod_budget import LOOK_AGAIN, TooManyWaiting
+from gpuaas.runtime.quota import Quota
 from gpuaas.runtime.workqueue import WorkQueue
 from gpuaas.runtime.writes import ReadYourWrites
+
+_SERVER = "gpuaas"
+_LASTING = 4  # failures in a row after which a refusal by the API is an object's fault, not a moment's
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +52,9 @@ class Deps:
     secret_token: Callable[[Object, Object], str] | None = None
     # (request in PEM, usages, seconds) -> a client certificate in PEM; without it nobody's request is signed
     sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None
+    quota: Quota | None = None  # who may have a node, where Kueue is served in this process
     turn: Callable[[], Awaitable[None]] | None = None  # waits until work may be done beside the server's requests
+    aside: Aside = field(default_factory=Aside)  # what cannot be handled
 
     @classmethod
     def over(
@@ -58,12 +67,15 @@ class Deps:
         secret_token: Callable[[Object, Object], str] | None = None,
         sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None,
         turn: Callable[[], Awaitable[None]] | None = None,
+        aside: Aside | None = None,
+        quota: Quota | None = None,
     ) -> "Deps":
         """The usual wiring over one client."""
-        informers = Informers(client, clock)
+        aside = aside or Aside()
+        informers = Informers(client, clock, aside)
         writer = ReadYourWrites(client, informers)
         events = EventSink(client, clock, turn)
-        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, turn)
+        return cls(writer, informers, clock, events, discovery, root_ca, secret_token, sign_request, quota, turn, aside)
 
     def under(self, field_manager: str) -> "Deps":
         """The same for controllers that write under a name of their own."""
@@ -102,9 +114,11 @@ class Controller(Loop):
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
         self.informers = deps.informers
+        self.aside = deps.aside
         self.recorder: Recorder = deps.events.recorder(self.component, series=self.tells_series)
         self.queue: WorkQueue[Any] = WorkQueue(deps.clock)
         self._followed: list[Informer] = []
+        self._subject: Informer | None = None  # whose objects the keys name
         self._turn = deps.turn if self.patient else None
 
     @property
@@ -126,14 +140,17 @@ class Controller(Loop):
         with `owned`, only one of an object that belongs to another.
         """
         self._followed.append(informer)
+        if keys is None and self._subject is None:
+            self._subject = informer
 
         def changed(old: Object | None, new: Object | None) -> None:
-            if by is not None and old is not None and new is not None and by(old) == by(new):
+            if by is not None and old is not None and new is not None and _alike(by, old, new):
                 return
             for obj in (old, new):
                 if obj is not None:
-                    for key in keys(obj) if keys else (key_of(obj),):
-                        self.queue.add_after(key, delay)
+                    with self.aside.guard(self.name, obj):
+                        for key in keys(obj) if keys else (key_of(obj),):
+                            self.queue.add_after(key, delay)
 
         informer.subscribe(changed, owned=owned)
         return informer
@@ -144,6 +161,7 @@ class Controller(Loop):
     async def run(self) -> None:
         for informer in self._followed:
             await informer.synced()
+        self.queue.resume()  # where it ended with a fault and begins again
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self.workers):
@@ -164,21 +182,46 @@ class Controller(Loop):
     async def _reconcile(self, key: Any) -> None:
         try:
             outcome = await self.reconcile(key)
+        except TooManyWaiting:
+            self.queue.add_after(key, LOOK_AGAIN)  # its owner says so; pods that get a node bring it here before
         except ApiError as error:
             # A conflict only means that the view was old; the rest is worth a word.
             level = logging.DEBUG if error.code in (404, 409) else logging.WARNING
-            _log.log(level, "%s: %s: %s", self.name, key, error)
+            _log.log(level, "%s: %s: %s", self.name, key, described(error))
+            if level == logging.WARNING and self.queue.failures(key) == _LASTING:
+                self._set_aside(key, error)
             self.queue.add_rate_limited(key)
         except OSError as error:
             _log.warning("%s: %s: %s", self.name, key, error)
             self.queue.add_rate_limited(key)
-        except Exception:
-            _log.exception("%s: %s", self.name, key)
+        except Exception as error:
+            self._set_aside(key, error)
             self.queue.add_rate_limited(key)
         else:
+            if self.queue.failures(key):
+                self._handled(key)
             self.queue.forget(key)
             if outcome is not None:
                 self.queue.add_after(key, outcome.after)
+
+    def _set_aside(self, key: Any, error: Exception) -> None:
+        """The object of this key cannot be handled: that is noted on it, and it is tried again ever more rarely."""
+        obj = self.subject_of(key)
+        if obj is not None:
+            self.aside.note(self.name, obj, error)
+        elif self.queue.failures(key) in (0, _LASTING):
+            _log.error("%s: %s", self.name, key, exc_info=error)
+
+    def _handled(self, key: Any) -> None:
+        obj = self.subject_of(key)
+        if obj is not None:
+            self.aside.clear(self.name, obj)
+
+    def subject_of(self, key: Any) -> Object | None:
+        """The object that a key stands for, where there is one: it carries the event when its reconcile fails."""
+        if self._subject is None or not isinstance(key, Key):
+            return None
+        return self._subject.get(key.namespace, key.name)
 
 
 class Controllers:
@@ -196,10 +239,12 @@ class Controllers:
     async def start(self) -> None:
         """Returns at once; each controller begins when what it follows has been listed."""
         loop = asyncio.get_running_loop()
+        events = self._deps.events.recorder(_SERVER)
+        self._deps.aside.listen(lambda fault: _tell(events, fault))
         self._deps.informers.start()
         self._tasks.append(loop.create_task(self._deps.events.run(), name="events"))
         for controller in self._controllers:
-            self._tasks.append(loop.create_task(controller.run(), name=controller.name))
+            self._tasks.append(loop.create_task(_kept_running(controller, self._deps.clock), name=controller.name))
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -207,6 +252,35 @@ class Controllers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         await self._deps.informers.stop()
+
+
+async def _kept_running(controller: Loop, clock: Clock) -> None:
+    """A loop that ends with a fault begins again: what it was about may be an object that is gone by then."""
+    backoff = Backoff(first=1.0, limit=60.0)
+    while True:
+        try:
+            return await controller.run()
+        except Exception:
+            _log.exception("%s ended and begins again", controller.name)
+            await clock.sleep(backoff.next())
+
+
+def _tell(events: Recorder, fault: Fault) -> None:
+    obj = fault.obj
+    meta = obj.get("metadata")
+    if not isinstance(meta, Mapping) or not isinstance(meta.get("name"), str):
+        return
+    group, _, version = str(obj.get("apiVersion") or "v1").rpartition("/")
+    resource = Resource(group, version, "", bool(meta.get("namespace")), str(obj.get("kind") or ""))
+    events.event(resource, obj, WARNING, SET_ASIDE, fault.message)
+
+
+def _alike(by: Callable[[Mapping[str, Any]], Any], old: Object, new: Object) -> bool:
+    """Whether both read the same; what cannot be read is taken for a change."""
+    try:
+        return bool(by(old) == by(new))
+    except Exception:
+        return False
 
 
 def owner_key(kind: str) -> Callable[[Mapping[str, Any]], Iterable[Key]]:

@@ -4,6 +4,7 @@ The objects are the client's own, by reference, but for who owns which field, wh
 controller's business: nobody changes them. A watch that ends is resumed where it stood; a revision that is gone (410)
 means a new list, whose difference to the view is told to the handlers like events. Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
 until the view contains its own writes (module writes does that for every controller).
+An object that an index or a handler cannot read is set aside (module aside); the others' news go on.
 """
 
 import asyncio
@@ -15,7 +16,9 @@ from typing import Any
 
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.runtime.aside import Aside
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, owners_of, revision_of, uid_of
 
@@ -24,13 +27,17 @@ Indexer = Callable[[Mapping[str, Any]], Iterable[str]]
 
 OWNER = "owner"
 NAMESPACE = "namespace"
+_INFORMER = "informer"  # the component that faults of indexes are noted under
 
 _log = logging.getLogger(__name__)
 
 
 class Informer:
-    def __init__(self, client: Client, resource: Resource, clock: Clock, *, outline: bool = False) -> None:
+    def __init__(
+        self, client: Client, resource: Resource, clock: Clock, *, outline: bool = False, aside: Aside | None = None
+    ) -> None:
         """`outline`: of each object only its metadata is kept."""
+        self._aside = aside or Aside()
         self.resource = resource
         self._outline = outline
         self._client = client
@@ -65,6 +72,9 @@ class Informer:
     def indexed(self, index: str, value: str) -> list[Object]:
         return list(self._indexes[index].get(value, {}).values())
 
+    def count(self, index: str, value: str) -> int:
+        return len(self._indexes[index].get(value, ()))
+
     @property
     def is_synced(self) -> bool:
         return self._synced.is_set()
@@ -77,7 +87,7 @@ class Informer:
         (self._of_owned if owned else self._handlers).append(handler)
         for obj in self.all():
             if not owned or owners_of(obj):
-                handler(None, obj)
+                self._tell((handler,), None, obj)
 
     def unsubscribe(self, handler: Handler) -> None:
         (self._handlers if handler in self._handlers else self._of_owned).remove(handler)
@@ -97,7 +107,7 @@ class Informer:
         buckets: dict[str, dict[Key, Object]] = {}
         self._indexes[index] = buckets
         for key, obj in self._objects.items():
-            for value in indexer(obj):
+            for value in self._values(indexer, obj):
                 buckets.setdefault(value, {})[key] = obj
 
     async def synced(self) -> None:
@@ -154,7 +164,8 @@ class Informer:
         while True:
             page = await self._client.list(self.resource, continue_=more, outline=self._outline)
             for item in page.items:
-                found[key_of(item)] = self._kept(item)
+                with self._aside.guard(_INFORMER, item):
+                    found[key_of(item)] = self._kept(item)
             more = page.continue_
             if not more:
                 break
@@ -197,8 +208,7 @@ class Informer:
         if not resource_version:
             return
         self._resume = resource_version
-        if resource_version.isdigit():
-            self._revision = max(self._revision, int(resource_version))
+        self._revision = max(self._revision, natural(resource_version) or 0)
         while self._waiting and self._waiting[0][0] <= self._revision:
             _wake(heapq.heappop(self._waiting)[2])
 
@@ -227,14 +237,14 @@ class Informer:
         for handler in handlers:
             try:
                 handler(old, new)
-            except Exception:  # one listener's fault must not stop the others' news
-                _log.exception("a handler of %s failed", self.resource)
+            except Exception as error:  # one listener's fault must not stop the others' news
+                self._aside.note(_named(handler), new or old or {}, error)
 
     def _index(self, key: Key, old: Object | None, new: Object | None) -> None:
         for index, indexer in self._indexers.items():
             buckets = self._indexes[index]
-            before = indexer(old) if old is not None else ()
-            after = indexer(new) if new is not None else ()
+            before = self._values(indexer, old) if old is not None else ()
+            after = self._values(indexer, new) if new is not None else ()
             for value in before:
                 bucket = buckets.get(value)
                 if bucket is not None:
@@ -244,6 +254,14 @@ class Informer:
             if new is not None:
                 for value in after:
                     buckets.setdefault(value, {})[key] = new
+
+    def _values(self, indexer: Indexer, obj: Object) -> Iterable[str]:
+        """Where the object is filed; one that cannot be read is filed nowhere."""
+        try:
+            return tuple(indexer(obj))
+        except Exception as error:
+            self._aside.note(_INFORMER, obj, error)
+            return ()
 
     def _tell_leavers(self, key: Key, new: Object | None) -> None:
         waiters = self._leaving.get(key)
@@ -265,9 +283,10 @@ class Informers:
     """The informers of one cluster, shared by everyone who asks: one for each resource, and an outline of those that
     somebody follows and nobody needs whole."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, aside: Aside | None = None) -> None:
         self._client = client
         self._clock = clock
+        self._aside = aside or Aside()
         self._informers: dict[Resource, Informer] = {}
         self._outlines: dict[Resource, Informer] = {}
         self._tasks: dict[Informer, asyncio.Task[None]] = {}
@@ -277,7 +296,7 @@ class Informers:
         """The informer of a resource; one asked for while running starts at once."""
         informer = self._informers.get(resource)
         if informer is None:
-            informer = self._informers[resource] = Informer(self._client, resource, self._clock)
+            informer = self._informers[resource] = Informer(self._client, resource, self._clock, aside=self._aside)
             if self._started:
                 self._launch(informer)
         return informer
@@ -286,7 +305,9 @@ class Informers:
         """The same for who looks at nothing but metadata: a view of its own where there is none of whole objects."""
         informer = self._informers.get(resource) or self._outlines.get(resource)
         if informer is None:
-            informer = self._outlines[resource] = Informer(self._client, resource, self._clock, outline=True)
+            informer = self._outlines[resource] = Informer(
+                self._client, resource, self._clock, outline=True, aside=self._aside
+            )
             if self._started:
                 self._launch(informer)
         return informer
@@ -343,6 +364,16 @@ async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _named(handler: Handler) -> str:
+    """Whose handler it is, for people."""
+    owner = getattr(handler, "__self__", None)
+    name = getattr(owner, "name", "")
+    if isinstance(name, str) and name:
+        return name
+    module: str = getattr(handler, "__module__", "") if owner is None else type(owner).__module__
+    return next(iter(module.split(".")[2:]), _INFORMER)  # gpuaas.controllers.kueue.world: kueue
 
 
 def _owner_uids(obj: Mapping[str, Any]) -> Iterable[str]:

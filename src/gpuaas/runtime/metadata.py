@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object, Resource
 
 
@@ -28,8 +29,7 @@ def uid_of(obj: Mapping[str, Any]) -> str:
 
 def revision_of(obj: Mapping[str, Any]) -> int:
     """The resourceVersion as a number, 0 where it is none (then nothing can be compared)."""
-    text = obj.get("metadata", {}).get("resourceVersion", "")
-    return int(text) if text.isdigit() else 0
+    return natural(obj.get("metadata", {}).get("resourceVersion", "")) or 0
 
 
 def is_deleting(obj: Mapping[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.base.names import is_dns1123_subdomain
+from gpuaas.base.numbers import integer
 from gpuaas.base.selectors import IN, LabelSelector, Requirement, from_label_selector
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import PODS
@@ -91,6 +92,19 @@ def seconds_to_available(pods: Iterable[Pod], min_ready: int, now: float) -> flo
 def selector_of(obj: Mapping[str, Any]) -> LabelSelector:
     """`spec.selector`; one that is missing or empty selects nothing, so that no controller takes all pods there are."""
     return from_label_selector(obj["spec"].get("selector")) or NOTHING
+
+
+def selects(
+    obj: Mapping[str, Any],
+    labels: Mapping[str, str],
+    selector: Callable[[Mapping[str, Any]], LabelSelector] = selector_of,
+) -> bool:
+    """Whether an object with a selector concerns something with these labels. One whose selector cannot be read concerns
+    nothing: its own reconcile sets it aside, and the news of others go on."""
+    try:
+        return selector(obj).matches(labels)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False
 
 
 def orphan_index(pod: Pod) -> Iterable[str]:
@@ -174,8 +188,7 @@ def _phase_order(pod: Pod) -> int:
 
 
 def _deletion_cost(pod: Pod) -> int:
-    text = annotations_of(pod).get(DELETION_COST, "0")
-    return int(text) if text.lstrip("-").isdigit() else 0
+    return integer(annotations_of(pod).get(DELETION_COST, "0")) or 0
 
 
 def _restarts(pod: Pod) -> int:

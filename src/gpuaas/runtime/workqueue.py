@@ -97,6 +97,11 @@ class WorkQueue(Generic[K]):
             self._again.discard(key)
             self.add(key)
 
+    def resume(self) -> None:
+        """After `close`: what was due later comes when it is due."""
+        if self._later and self._timer is None:
+            self._restart_timer()
+
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()

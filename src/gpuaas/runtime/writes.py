@@ -6,13 +6,16 @@ the informer of that resource, if there is one, shows it. That replaces counters
 controller has any. `merge_diff` makes the patches controllers write.
 """
 
+import contextlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.client.protocol import Client, Listing, Object, PatchKind, Propagation, Resource, WatchEvent
+from gpuaas.client.resources import PODS
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, key_of, revision_of, uid_of
+from gpuaas.runtime.pod_budget import PodBudget
 
 MANAGER = "kube-controller-manager"
 
@@ -20,13 +23,16 @@ MANAGER = "kube-controller-manager"
 class ReadYourWrites:
     """Wraps a client; the reads pass through, the writes wait for the informers."""
 
-    def __init__(self, client: Client, informers: Informers, field_manager: str = MANAGER) -> None:
+    def __init__(
+        self, client: Client, informers: Informers, field_manager: str = MANAGER, budget: PodBudget | None = None
+    ) -> None:
         self._client = client
         self._informers = informers
         self._manager = field_manager
+        self._budget = budget or PodBudget()
 
     def under(self, field_manager: str) -> "ReadYourWrites":
-        return ReadYourWrites(self._client, self._informers, field_manager)
+        return ReadYourWrites(self._client, self._informers, field_manager, self._budget)
 
     async def get(self, resource: Resource, name: str, namespace: str = "", *, subresource: str = "") -> Object:
         return await self._client.get(resource, name, namespace, subresource=subresource)
@@ -94,16 +100,18 @@ class ReadYourWrites:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> Object:
-        made = await self._client.create(
-            resource,
-            obj,
-            namespace,
-            name=name,
-            subresource=subresource,
-            field_manager=field_manager or self._manager,
-            dry_run=dry_run,
-        )
-        return await self._seen(resource, made, dry_run=dry_run)
+        view = self._informer(resource) if resource == PODS and not subresource and not dry_run else None
+        with self._budget.spent(view, obj, namespace) if view is not None else contextlib.nullcontext():
+            made = await self._client.create(
+                resource,
+                obj,
+                namespace,
+                name=name,
+                subresource=subresource,
+                field_manager=field_manager or self._manager,
+                dry_run=dry_run,
+            )
+            return await self._seen(resource, made, dry_run=dry_run)
 
     async def update(
         self,

@@ -53,11 +53,11 @@ def lock(path: Path) -> int:
     return descriptor
 
 
-def connect(path: Path, *, fsync: bool = True) -> sqlite3.Connection:
+def connect(path: Path, *, fsync: bool = True, accept_loss: bool = False) -> sqlite3.Connection:
     """Open for writing; makes the file where there is none, upgrades an older one. Call it under the lock."""
     with explained(path):
         fresh = _create(path)
-        if fsync and not fresh:  # without syncs nothing is promised, and a lost tail is no surprise
+        if fsync and not fresh and not accept_loss:  # without syncs nothing is promised, and a lost tail is no surprise
             refuse_dropped_commits(path)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=600)
         try:

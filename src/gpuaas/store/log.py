@@ -4,18 +4,27 @@ Invariant: a batch is in the file wholly or not at all, and `ceiling` in the fil
 handed out. The rows' format is `format`'s business, what the rows mean to readers is `store`'s.
 """
 
+import logging
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpuaas.store.acknowledged import Acknowledged, missing
 from gpuaas.store.entries import StoreError
 from gpuaas.store.format import DELETE, PUT, checksum, connect, connect_readonly, explained, lock, transaction
 
 # How many revisions one transaction of a compaction covers.
 _COMPACT_STEP = 2000
+_SHRINK_PAGES = 128  # at a time; a write waits for no more
+_SPARE_PAGES, _SPARE_SHARE = 256, 10  # free pages that stay: so many, or this part of the file
+_HISTORY_BLOCK = 1 << 20
+# More revisions than may have been handed out without having been acknowledged (`writer`).
+UNSEEN = 100_000
+
+_log = logging.getLogger("gpuaas")
 
 
 class Row(NamedTuple):
@@ -32,13 +41,17 @@ class Loaded(NamedTuple):
     revision: int
     ceiling: int
     compacted: int
+    history: Sequence[tuple[int, int]] = ()  # (revision, bytes that compaction up to there frees), in blocks
 
 
 class Log:
     """The file, claimed for this process. One thread writes; `read_*` are for the thread of the event loop."""
 
-    def __init__(self, path: Path, *, fsync: bool) -> None:
+    def __init__(self, path: Path, *, fsync: bool, accept_loss: bool = False) -> None:
+        """`accept_loss`: go on where acknowledged writes are missing, instead of a StoreError."""
         self.path = path
+        self._accept_loss = accept_loss
+        self._fsync = fsync
         self.compacted = 0  # as the file has it; the store may already have promised more
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,17 +59,38 @@ class Log:
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror or error}") from error
         self._reader: sqlite3.Connection | None = None
+        self._acknowledged = Acknowledged(path)
+        self._had_wal = path.with_name(path.name + "-wal").exists()
         try:
-            self._db = connect(path, fsync=fsync)
+            self._db = connect(path, fsync=fsync, accept_loss=accept_loss)
         except BaseException:
+            self._acknowledged.close()
             os.close(self._lock)
             raise
 
     def load(self) -> Loaded:
         with explained(self.path):
             loaded = load(self._db, self.path)
+            if loaded.revision < self._acknowledged.revision:
+                loaded = self._go_on_without(loaded)
+        self._acknowledged.note(loaded.revision)
         self.compacted = loaded.compacted
         return loaded
+
+    def _go_on_without(self, loaded: Loaded) -> Loaded:
+        """Writes are missing. Where that is accepted, the store continues above all revisions that clients may have
+        seen, with the history before compacted, so that they list again."""
+        acknowledged = self._acknowledged.revision
+        words = missing(self.path, acknowledged, loaded.revision, self._had_wal)
+        if self._fsync and not self._accept_loss:
+            raise StoreError(words)
+        _log.warning("%s", words)
+        continue_above(self._db, max(acknowledged + UNSEEN, loaded.ceiling) + 1)
+        return load(self._db, self.path)
+
+    def acknowledge(self, revision: int) -> None:
+        """To be called between a commit and its acknowledgement."""
+        self._acknowledged.note(revision)
 
     def append(self, rows: Sequence[Row], ceiling: int | None) -> None:
         """Write one batch, durably. `ceiling` raises the mark of revisions handed out with it."""
@@ -77,10 +111,15 @@ class Log:
         with explained(self.path):
             self._set("ceiling", ceiling)
 
-    def compaction_steps(self, end: int) -> Iterator[tuple[int, int]]:
-        """What is left to do up to `end`, in pieces of one transaction: writes never wait for the whole."""
-        for low in range(self.compacted, end, _COMPACT_STEP):
-            yield low, min(low + _COMPACT_STEP, end)
+    def compaction_steps(self, end: int, stops: Iterable[int] = ()) -> Iterator[tuple[int, int]]:
+        """What is left to do up to `end`, in pieces of one transaction, which end at the `stops` at the latest: writes
+        never wait for the whole."""
+        low = self.compacted
+        for stop in (*stops, end):
+            while low < stop:
+                high = min(low + _COMPACT_STEP, stop)
+                yield low, high
+                low = high
 
     def compact(self, low: int, high: int) -> None:
         """Drop what was replaced or deleted by revisions in (low, high]; all before has been compacted."""
@@ -95,10 +134,21 @@ class Log:
             self._set("compacted", high)
         self.compacted = high
 
-    def shrink(self) -> None:
-        """Give freed pages back to the file system and empty the write-ahead log."""
+    def shrink(self) -> bool:
+        """Give a few freed pages back to the file system, but for some to write to next; False if none are left."""
         with explained(self.path):
-            self._db.execute("PRAGMA incremental_vacuum").fetchall()
+            free: int = self._db.execute("PRAGMA freelist_count").fetchone()[0]
+            pages: int = self._db.execute("PRAGMA page_count").fetchone()[0]
+            surplus = free - max(_SPARE_PAGES, pages // _SPARE_SHARE)
+            if surplus <= 0:
+                return False
+            # Each step of the statement frees one page, and `execute` takes a single step: a script runs it to its end.
+            self._db.executescript(f"PRAGMA incremental_vacuum({min(surplus, _SHRINK_PAGES)})")
+            return surplus > _SHRINK_PAGES
+
+    def empty_wal(self) -> None:
+        """Copy the write-ahead log into the database and cut it."""
+        with explained(self.path):
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def read_events(self, prefix: str, after: int, upto: int, limit: int) -> list[tuple[Row, Row | None]]:
@@ -123,6 +173,7 @@ class Log:
                 self._reader.close()
             self._db.close()
         finally:
+            self._acknowledged.close()
             os.close(self._lock)
 
     def _set(self, name: str, value: int) -> None:
@@ -134,7 +185,8 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
     meta = dict(db.execute("SELECT name, value FROM meta").fetchall())
     ceiling, compacted = meta["ceiling"], meta["compacted"]
     live: dict[str, Row] = {}
-    last = 0
+    history: list[tuple[int, int]] = []
+    last = freed = 0
     cursor = db.execute("SELECT revision, key, created, previous, event, checksum, bytes FROM log ORDER BY revision")
     for columns in cursor:
         row = _row(columns, path)
@@ -142,9 +194,24 @@ def load(db: sqlite3.Connection, path: Path) -> Loaded:
         last = row.revision
         if last > compacted and (before.revision if before else 0) != row.previous:
             raise StoreError(f"{path} is broken: revision {last} replaces {row.previous}, which is not there")
+        freed += len(before.raw) if before else 0
         if row.event == PUT:
             live[row.key] = row
-    return Loaded(live, max(last, compacted), max(ceiling, last, compacted), compacted)
+        else:
+            freed += len(row.raw)
+        if freed > _HISTORY_BLOCK:
+            history.append((last, freed))
+            freed = 0
+    history.append((last, freed))
+    return Loaded(live, max(last, compacted), max(ceiling, last, compacted), compacted, history)
+
+
+def continue_above(db: sqlite3.Connection, revision: int) -> None:
+    """Let the store go on from a revision that was never handed out, with no history before it."""
+    with transaction(db):
+        db.execute("UPDATE meta SET value = ? WHERE name IN ('ceiling', 'compacted')", (revision,))
+        db.execute("DELETE FROM log WHERE revision IN (SELECT previous FROM log)")
+        db.execute(f"DELETE FROM log WHERE event = {DELETE}")
 
 
 def _row(columns: Sequence[object], path: Path) -> Row:

@@ -4,9 +4,10 @@ import os
 import sqlite3
 from pathlib import Path
 
+from gpuaas.store.acknowledged import Acknowledged
 from gpuaas.store.entries import StoreError
-from gpuaas.store.format import connect, connect_readonly, explained, lock, transaction
-from gpuaas.store.log import Loaded, load
+from gpuaas.store.format import connect, connect_readonly, explained, lock
+from gpuaas.store.log import UNSEEN, Loaded, continue_above, load
 
 # Added to the backup's revisions when the store it replaces cannot be read: more than it can have gone on since.
 _UNKNOWN_PROGRESS = 1_000_000
@@ -44,13 +45,11 @@ def restore(source: Path, target: Path) -> int:
         backup(source, partial)
         db = connect(partial)
         try:
-            with explained(partial), transaction(db):
-                db.execute(f"UPDATE meta SET value = {floor}")
-                db.execute("DELETE FROM log WHERE revision IN (SELECT previous FROM log)")
-                db.execute("DELETE FROM log WHERE event = 1")
+            with explained(partial):
+                continue_above(db, floor)
         finally:
             db.close()
-        for suffix in ("-wal", "-shm"):
+        for suffix in ("-wal", "-shm"):  # the note of acknowledged writes is older than the floor
             target.with_name(target.name + suffix).unlink(missing_ok=True)
         with explained(target):
             _publish(partial, target)
@@ -75,17 +74,30 @@ def check(path: Path) -> Loaded:
         db.close()
 
 
+def contents(path: Path) -> Loaded:
+    """All live objects of a store, in use or not; raises StoreError where it cannot be read."""
+    db = connect_readonly(path)
+    try:
+        with explained(path):
+            return load(db, path)
+    finally:
+        db.close()
+
+
 def _ceiling_of(target: Path, fallback: Loaded) -> int:
+    """No revision above it was handed out by the store that is replaced, as far as its files tell."""
+    acknowledged = Acknowledged.last(target)
+    noted = acknowledged + UNSEEN if acknowledged else 0
     if not target.exists():
-        return 0
+        return max(noted, fallback.ceiling + _UNKNOWN_PROGRESS)
     try:
         db = connect_readonly(target)
         try:
-            return int(db.execute("SELECT value FROM meta WHERE name = 'ceiling'").fetchone()[0])
+            return max(noted, int(db.execute("SELECT value FROM meta WHERE name = 'ceiling'").fetchone()[0]))
         finally:
             db.close()
     except (StoreError, sqlite3.Error):
-        return fallback.ceiling + _UNKNOWN_PROGRESS
+        return max(noted, fallback.ceiling + _UNKNOWN_PROGRESS)
 
 
 def _publish(partial: Path, target: Path) -> None:

@@ -5,13 +5,14 @@ committed writes only; writers build on `latest`, which includes writes in fligh
 """
 
 import asyncio
+import logging
 from pathlib import Path
 
 from gpuaas.base.clock import Clock
-from gpuaas.store.entries import Compacted, DecodedCache, Entry, Event, EventType, FutureRevision
+from gpuaas.store.entries import Compacted, DecodedCache, Entry, Event, EventType, FutureRevision, StoreError
 from gpuaas.store.format import DELETE
 from gpuaas.store.log import Log, Row
-from gpuaas.store.retention import Retention
+from gpuaas.store.retention import MAX_BYTES, HistorySize, Retention
 from gpuaas.store.snapshots import backup
 from gpuaas.store.tables import Tables, namespace_end, plural_end
 from gpuaas.store.watch import OnEvents, Watch
@@ -23,10 +24,15 @@ Entries = list[Entry]
 Events = list[Event]
 
 _WATCH_BUFFER = 1_000
+_SHRINK_STEPS = 128  # each time that the store is looked after
+
+_log = logging.getLogger("gpuaas")
 
 
 class Store:
-    def __init__(self, log: Log, clock: Clock, decoded_bytes: int, window_events: int, window_bytes: int) -> None:
+    def __init__(
+        self, log: Log, clock: Clock, decoded_bytes: int, window_events: int, window_bytes: int, history_bytes: int
+    ) -> None:
         """Use `open`."""
         loaded = log.load()
         self.path = log.path
@@ -41,6 +47,11 @@ class Store:
             self._tables.put(Entry(key, row.revision, row.created, row.raw, None, self._decoded))
         self._window = Window(loaded.revision, window_events, window_bytes)
         self._retention = Retention()
+        self._history = HistorySize(history_bytes)
+        for revision, size in loaded.history:
+            self._history.add(revision, size)
+        self._compacting = asyncio.Lock()
+        self._trimming: asyncio.Task[None] | None = None
         self._watches: dict[str, dict[Watch, None]] = {}
         self._writer = Writer(log, loaded.ceiling, self._decoded, self._committed)
 
@@ -54,14 +65,17 @@ class Store:
         decoded_bytes: int = 4 << 20,
         window_events: int = 10_000,
         window_bytes: int = 8 << 20,
+        history_bytes: int = MAX_BYTES,
+        accept_loss: bool = False,
     ) -> "Store":
-        """Open or make the store at `path`; raises StoreError in words.
+        """Open or make the store at `path`; raises StoreError in words, also where acknowledged writes are missing,
+        unless that is accepted.
 
         The loop waits: nothing is served before the store is there, and a thread would only share the interpreter.
         """
-        log = Log(path, fsync=fsync)
+        log = Log(path, fsync=fsync, accept_loss=accept_loss)
         try:
-            return cls(log, clock, decoded_bytes, window_events, window_bytes)
+            return cls(log, clock, decoded_bytes, window_events, window_bytes, history_bytes)
         except BaseException:
             log.close()
             raise
@@ -165,17 +179,36 @@ class Store:
         # Readers are told first: the file may lag behind the promise, never the other way round.
         self.compacted = end
         self._window.forget(end)
-        for low, high in self._log.compaction_steps(end):
-            await self._writer.run(self._log.compact, low, high)
+        stops = self._history.ends(end)
+        self._history.forget(end)
+        async with self._compacting:  # one at a time: each goes on where the one before ended
+            for low, high in self._log.compaction_steps(end, stops):
+                await self._writer.run(self._log.compact, low, high)
 
     async def maintain(self, now: float | None = None) -> None:
         """To be called every half minute or so: forget old history and keep the file small."""
         self._decoded.begin_period()
         moment = self._clock.monotonic() if now is None else now
         end = self._retention.target(moment, self.revision, self.compacted)
+        end = max(end, self._history.target())
         if end > self.compacted:
             await self.compact(end)
-            await self._writer.run(self._log.shrink)
+        if await self._shrink():
+            await self._writer.run(self._log.empty_wal)
+
+    async def _shrink(self) -> bool:
+        """Whether the file was made smaller; what is left is for the next time."""
+        for done in range(_SHRINK_STEPS):
+            if not await self._writer.run(self._log.shrink):
+                return done > 0
+        return True
+
+    async def _trim(self) -> None:
+        """History has grown too large since the last look."""
+        try:
+            await self.compact(self._history.target())
+        except StoreError as error:  # a full disk; `maintain` tries again
+            _log.warning("history could not be cut: %s", error)
 
     async def backup(self, path: Path) -> None:
         """A consistent copy of everything committed so far; reads and writes go on meanwhile."""
@@ -185,6 +218,8 @@ class Store:
         """Commit what is queued, end all watches, leave a clean file. A second call does nothing."""
         for watch in [watch for watches in self._watches.values() for watch in watches]:
             watch.close()
+        if self._trimming is not None:
+            await self._trimming
         if await self._writer.close():
             self._log.close()
 
@@ -196,6 +231,9 @@ class Store:
             else:
                 self._tables.put(event.entry)
         self._window.add(events)
+        self._history.add(self.revision, sum(map(_freed, events)))
+        if self._history.is_over and (self._trimming is None or self._trimming.done()):
+            self._trimming = asyncio.get_running_loop().create_task(self._trim(), name="cut history")
         if self._watches:
             self._publish(events)
         for event in events:
@@ -234,3 +272,9 @@ class Store:
         before = Entry(previous.key, previous.revision, previous.created, previous.raw) if previous else None
         kind: EventType = "DELETED" if row.event == DELETE else "MODIFIED" if before else "ADDED"
         return Event(kind, entry, before)
+
+
+def _freed(event: Event) -> int:
+    """The bytes of rows that are of no use once the event is history."""
+    size = len(event.previous.raw) if event.previous is not None else 0
+    return size + len(event.entry.raw) if event.type == "DELETED" else size

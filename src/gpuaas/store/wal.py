@@ -29,7 +29,7 @@ def refuse_dropped_commits(path: Path) -> None:
     if dropped > 1:
         raise StoreError(
             f"{wal} is broken: at least {dropped - 1} committed transactions behind the damage cannot be read;"
-            " restore a backup with `gpuaas restore`"
+            " restore a backup with `gpuaas restore`, or go on without them: `gpuaas up --accept lost-writes`"
         )
 
 

@@ -13,12 +13,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gpuaas.store.entries import DecodedCache, Entry, Event, EventType, StoreError
 from gpuaas.store.format import DELETE, PUT
 from gpuaas.store.log import Log, Row
 
+T = TypeVar("T")
 Render = Callable[[int], tuple[bytes, Any]]
 
 # One transaction: enough to share a sync among many writers, small enough that the first of them does not wait long.
@@ -80,11 +81,11 @@ class Writer:
             self._loop.call_soon(self._begin)  # in the loop's next turn: all writes of this one are in the first batch
         return write.done
 
-    async def run(self, work: Callable[..., None], *arguments: object) -> None:
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
         """Do something else with the file, between batches."""
         self._others += 1
         try:
-            await self._loop.run_in_executor(self._thread, work, *arguments)
+            return await self._loop.run_in_executor(self._thread, work, *arguments)
         finally:
             self._others -= 1
 
@@ -161,6 +162,7 @@ class Writer:
         error = batch.written.exception()
         if error is None:
             self._ceiling = batch.ceiling or self._ceiling
+            self._log.acknowledge(batch.writes[-1].event.revision)
             self._commit(batch.writes)
         else:
             self._fail(batch.writes, error)

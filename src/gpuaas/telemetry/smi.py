@@ -8,6 +8,7 @@ import re
 import subprocess
 from collections.abc import Callable
 
+from gpuaas.base.numbers import natural
 from gpuaas.devices.cards import Card
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.products import Product, find
@@ -45,12 +46,12 @@ def inventory(run: Run = _run) -> tuple[tuple[Card, ...], Machine]:
 
 def _card(row: list[str]) -> Card:
     index, uuid, name, memory, mig, capability, _ = row
-    mib = int(memory) if memory.isascii() and memory.isdigit() else 0
+    mib = natural(memory) or 0
     major, _, minor = capability.partition(".")
-    compute = (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+    compute = (natural(major) or 0, natural(minor) or 0)
     product = find(name) or Product(name, name, mib, compute, 0, measured=False)
     return Card(
-        int(index),
+        natural(index) or 0,
         uuid,
         product,
         mig=mig == "Enabled",

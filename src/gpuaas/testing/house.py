@@ -16,7 +16,7 @@ from gpuaas.base.clock import SystemClock
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.base.ids import SystemIds
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
-from gpuaas.client.protocol import Object, Resource
+from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.client.resources import EVENTS, JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from gpuaas.controllers import KUEUE, all_controllers
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
@@ -52,7 +52,10 @@ class House:
         )
         cluster, access = self._parts.cluster, self._parts.access
         deps = Deps.over(
-            LocalClient(cluster, access.system_user("controllers"), "gpuaas"), clock, LocalDiscovery(cluster)
+            LocalClient(cluster, access.system_user("controllers"), "gpuaas"),
+            clock,
+            LocalDiscovery(cluster),
+            quota=self._parts.quota,
         )
         jobs = [kind(deps.under(KUEUE), self.configured) for kind in JOB_CONTROLLERS]
         self._controllers = Controllers(deps, [*all_controllers(deps, RUNNING, self.configured), *jobs])
@@ -95,8 +98,8 @@ class House:
             return made
         raise AssertionError("somebody writes all the time")
 
-    def delete(self, resource: Resource, namespace: str, name: str) -> None:
-        self._run(self.client.delete(resource, name, namespace))
+    def delete(self, resource: Resource, namespace: str, name: str, propagation: Propagation | None = None) -> None:
+        self._run(self.client.delete(resource, name, namespace, propagation=propagation))
 
     def refusal(self, work: Callable[[], Any]) -> str:
         """The words with which something is refused."""

@@ -8,6 +8,7 @@ from typing import ParamSpec
 
 from gpuaas.base.clock import VirtualClock
 from gpuaas.runtime.controller import Controller, Controllers, Deps
+from gpuaas.runtime.quota import Quota
 from gpuaas.testing.cluster import FakeCluster
 
 P = ParamSpec("P")
@@ -62,13 +63,16 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    *factories: Callable[[Deps], Controller], cluster: FakeCluster | None = None, root_ca: str = ""
+    *factories: Callable[[Deps], Controller],
+    cluster: FakeCluster | None = None,
+    root_ca: str = "",
+    quota: Quota | None = None,
 ) -> AsyncIterator[Stage]:
     """Controllers running against a cluster in memory, stopped at the end; none may have changed a shared object."""
     clock = VirtualClock() if cluster is None else cluster.clock
     assert isinstance(clock, VirtualClock)
     cluster = cluster or FakeCluster(clock)
-    deps = Deps.over(cluster, clock, cluster, root_ca=root_ca)
+    deps = Deps.over(cluster, clock, cluster, root_ca=root_ca, quota=quota)
     running = Controllers(deps, [factory(deps) for factory in factories])
     await running.start()
     on = Stage(cluster, clock, deps)

@@ -543,3 +543,19 @@ def test_a_connection_that_ended_leaves_nothing_to_the_garbage_collector(streams
         told(story, handler)
     finally:
         gc.enable()
+
+
+def test_long_requests_of_many_clients_are_read_in_turns() -> None:
+    """Each turn reads a piece, though others wait for theirs."""
+
+    async def story(connect: Any) -> None:
+        clients = [await connect() for _ in range(5)]
+        body = b"1\r\nx\r\n" * 50_000
+        for client in clients:
+            client.writer.write(
+                b"POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
+            )
+        for client in clients:
+            assert (await client.answer())[2] == b"POST /x  50000 "
+
+    told(story)

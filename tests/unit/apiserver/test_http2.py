@@ -20,6 +20,7 @@ from gpuaas.apiserver import frames
 from gpuaas.apiserver.http import MAX_BODY, Answer, Request, Response, Stream, StreamWriter
 from gpuaas.apiserver.http2 import Http2Connection
 from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.wirelimits import TOO_LARGE_HEADERS
 
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
@@ -353,7 +354,7 @@ def test_headers_that_are_too_large_are_refused_and_the_others_served() -> None:
     async def story(connect: Any) -> None:
         client = await connect()
         many = {f"x{each}": "y" * 4000 for each in range(20)}
-        assert await client.answer(await client.ask("GET", "/", **many)) == (431, b"request headers too large")
+        assert await client.answer(await client.ask("GET", "/", **many)) == (431, TOO_LARGE_HEADERS)
         assert await client.answer(await client.ask("GET", "/after")) == (200, b"GET /after  0 ")
 
     told(story)

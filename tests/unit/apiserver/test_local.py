@@ -12,6 +12,7 @@ from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Expired, Invalid, NotFound, PathNotFound
 from gpuaas.client.protocol import PatchKind, Propagation, Resource
 from gpuaas.runtime.eager import begin
+from gpuaas.store import writer
 
 from .conftest import Api
 
@@ -157,6 +158,21 @@ def test_outlines_tell_of_the_same_objects_without_their_content_and_who_owns_it
         assert second == ("DELETED", {**expected, "metadata": gone})
         assert int(gone["resourceVersion"]) > int(changed["metadata"]["resourceVersion"])
         await events.aclose()
+
+    told(api, story)
+
+
+def test_a_collection_of_any_length_is_deleted_a_few_at_a_time(
+    api: Api, client: LocalClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        for start in range(0, 1_000, 100):
+            await asyncio.gather(*(client.create(MAPS, config(f"m{start + n}"), "default") for n in range(100)))
+        writing = api.parts.cluster.store._writer
+        monkeypatch.setattr(writer, "_IN_FLIGHT", 300)
+        monkeypatch.setattr(writing, "_ceiling", writing._handed_out + 300)
+        await client.delete_collection(MAPS, "default", labels="of=local")
+        assert (await client.list(MAPS, "default", labels="of=local")).items == []
 
     told(api, story)
 

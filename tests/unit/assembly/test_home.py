@@ -51,6 +51,13 @@ class TestLock:
         holder.stdout.close()
         assert not home.is_locked()
 
+    def test_the_holder_is_known_without_its_state_file(self, home: Home) -> None:
+        assert home.holder() == 0
+        home.lock()
+        assert Home(home.path).holder() == os.getpid()
+        home.unlock()
+        assert Home(home.path).holder() == 0
+
     def test_what_a_dead_server_said_is_not_believed(self, home: Home) -> None:
         home.announce(RUNNING)
         assert home.running() is None

@@ -1,10 +1,26 @@
 """Selectors select what kubectl's users expect, and a selector nobody can read is refused with words."""
 
 import re
+from typing import Any
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
-from gpuaas.base.selectors import from_label_selector, parse_fields, parse_labels
+from gpuaas.base.selectors import (
+    DOES_NOT_EXIST,
+    EXISTS,
+    GREATER,
+    IN,
+    LESS,
+    MOST_TERMS,
+    NOT_IN,
+    LabelSelector,
+    Requirement,
+    from_label_selector,
+    parse_fields,
+    parse_labels,
+)
 
 LABELS = {"app": "web", "tier": "front", "size": "10"}
 
@@ -116,3 +132,35 @@ def test_a_field_selector_without_an_operator_is_refused() -> None:
 def test_a_value_of_a_field_selector_is_escaped_or_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         parse_fields(text)
+
+
+KEYS = st.sampled_from(["a", "b", "c", "d"])
+VALUES = st.sampled_from(["", "x", "1", "5", "10", "-3", "\u0663"])
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, KEYS, st.sampled_from([IN, NOT_IN]), st.lists(VALUES, max_size=12).map(tuple)),
+    st.builds(Requirement, KEYS, st.sampled_from([EXISTS, DOES_NOT_EXIST])),
+    st.builds(Requirement, KEYS, st.sampled_from([GREATER, LESS]), st.sampled_from(["0", "5", "9", "-9"]).map(lambda bound: (bound,))),
+)  # fmt: skip
+
+
+@given(st.lists(REQUIREMENTS, min_size=9, max_size=14), st.dictionaries(KEYS, VALUES))
+def test_many_requirements_mean_what_each_of_them_means(
+    requirements: list[Requirement], labels: dict[str, str]
+) -> None:
+    """They are folded by key; what matches is the same."""
+    assert LabelSelector(tuple(requirements)).matches(labels) is all(each.matches(labels) for each in requirements)
+
+
+@pytest.mark.parametrize(("size", "good"), [(MOST_TERMS, True), (MOST_TERMS + 1, False)])
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [(parse_labels, ["a"]), (parse_labels, ["a in (b", "c"]), (parse_fields, ["metadata.name!=a"])],
+    ids=["requirements", "values", "fields"],
+)  # fmt: skip
+def test_a_selector_has_so_many_terms_and_no_more(read: Any, text: list[str], size: int, good: bool) -> None:
+    selector = ",".join([*text, *[text[-1]] * (size - len(text))]) + (")" if "(" in text[0] else "")
+    if good:
+        assert read(selector)
+    else:
+        with pytest.raises(ValueError, match=f"a selector of {size} requirements and values: limit is {MOST_TERMS}"):
+            read(selector)

@@ -5,7 +5,12 @@ from typing import Any
 import pytest
 
 from gpuaas.client.resources import LEASES, NODES, PODS
-from gpuaas.controllers.node_lifecycle import NodeLifecycleController, PodGarbageCollector, TaintEvictionController
+from gpuaas.controllers.node_lifecycle import (
+    NodeLifecycleController,
+    PodGarbageCollector,
+    TaintEvictionController,
+    orphans,
+)
 from gpuaas.controllers.node_lifecycle.eviction import leaves_at
 from gpuaas.controllers.node_lifecycle.health import wanted_taints
 from gpuaas.testing.objects import node, pod
@@ -188,3 +193,17 @@ async def test_who_says_that_a_machine_is_off_frees_the_pods_that_are_to_leave_i
         await on.advance(1)
         left = {each["metadata"]["name"] for each in on.cluster.all(PODS)}
         assert left == {"speaks", "silent", "stays-said", "stays-speaks", "stays-silent"}
+
+
+@scenario
+async def test_of_pods_that_have_ended_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orphans, "MOST_ENDED", 3)
+    async with stage(PodGarbageCollector) as on:
+        for number in range(5):
+            made = pod(f"p{number}", phase="Succeeded" if number % 2 else "Failed")
+            made["metadata"]["creationTimestamp"] = f"2026-01-01T00:0{number}:00Z"
+            on.cluster.put(PODS, made)
+        on.cluster.put(PODS, pod("runs", phase="Running"))
+        await on.advance(60)
+        names = sorted(one["metadata"]["name"] for one in on.cluster.all(PODS, "default"))
+        assert names == ["p2", "p3", "p4", "runs"]

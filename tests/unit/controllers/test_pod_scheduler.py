@@ -1,10 +1,15 @@
 """What the pod scheduler promises: the most important first, no room given twice, words when there is none."""
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from gpuaas.base.errors import Conflict
 from gpuaas.client.resources import NODES, PODS
-from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.controllers.pod_scheduler import PodScheduler, controller
+from gpuaas.nodefit.book import Ask, Book
+from gpuaas.nodefit.place import Placed, Unplaced
 from gpuaas.runtime.pods import condition_of
 from gpuaas.testing.objects import node, pod
 from gpuaas.testing.time import Stage, scenario, stage
@@ -208,3 +213,57 @@ async def test_it_writes_under_the_name_of_the_real_scheduler() -> None:
         on.cluster.put(PODS, wants("p", 2))
         await on.settle()
         assert names == ["kube-scheduler"]
+
+
+@scenario
+async def test_a_pod_for_which_nothing_can_be_decided_says_so_and_the_others_are_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inner = controller.place
+
+    def failing(ask: Ask, book: Book) -> Placed | Unplaced:
+        if ask.name == "bad":
+            raise ValueError("no such thing")
+        return inner(ask, book)
+
+    monkeypatch.setattr(controller, "place", failing)
+    async with stage(PodScheduler) as on:
+        on.cluster.put(NODES, node("n"))
+        for name in ("bad", "good"):
+            on.cluster.put(PODS, pod(name))
+        unreadable = pod("unreadable")
+        unreadable["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "no quantity"}}
+        on.cluster.put(PODS, unreadable)
+        await on.advance(1)
+        assert on.cluster.read(PODS, "good", "default")["spec"]["nodeName"] == "n"
+        said = condition_of(on.cluster.read(PODS, "bad", "default"), "PodScheduled")
+        assert said is not None
+        assert (said["reason"], said["message"]) == ("SchedulerError", "ValueError: no such thing")
+        told = [event for event in on.cluster.events("default") if "SetAside" in event]
+        assert sorted(event.split()[2] for event in told) == ["pod/bad", "pod/unreadable"]
+
+
+@scenario
+async def test_a_pass_over_many_pods_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage(PodScheduler) as on:
+        inner = controller.place
+
+        def slow(ask: Ask, book: Book) -> Placed | Unplaced:
+            on.clock.advance(0.015)
+            return inner(ask, book)
+
+        monkeypatch.setattr(controller, "place", slow)
+        turns = 0
+        sleep = asyncio.sleep
+
+        async def counted(seconds: float, *args: Any) -> Any:
+            nonlocal turns
+            turns += seconds == 0
+            return await sleep(seconds, *args)
+
+        monkeypatch.setattr(controller.asyncio, "sleep", counted)
+        on.cluster.put(NODES, node("n"))
+        for number in range(10):
+            on.cluster.put(PODS, wants(f"p{number}", number + 1))
+        await on.settle()
+        assert turns >= 4

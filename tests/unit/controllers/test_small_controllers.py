@@ -23,13 +23,13 @@ from gpuaas.client.resources import (
     SERVICES,
     VOLUMES,
 )
-from gpuaas.controllers import all_controllers
+from gpuaas.controllers import all_controllers, event_ttl
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController, aggregate
 from gpuaas.controllers.daemon_sets import DaemonSetController
 from gpuaas.controllers.daemon_sets.fit import should_run
 from gpuaas.controllers.disruption import DisruptionController
 from gpuaas.controllers.endpoints import EndpointSliceController
-from gpuaas.controllers.event_ttl import EventTtlController
+from gpuaas.controllers.event_ttl import EventTtlController, level
 from gpuaas.controllers.resource_quotas import ResourceQuotaController, counted
 from gpuaas.controllers.service_account_tokens import ServiceAccountTokenController
 from gpuaas.controllers.volume_protection import VolumeProtectionController
@@ -88,6 +88,34 @@ async def test_old_events_are_found_among_any_number_of_new_ones() -> None:
         left = [one["metadata"]["name"] for one in on.cluster.all(EVENTS)]
         assert len(left) == 450
         assert all(name.startswith("new.") for name in left)
+
+
+@scenario
+async def test_there_are_never_more_events_than_may_be_and_the_small_namespaces_keep_theirs() -> None:
+    event = {"involvedObject": {"kind": "Pod", "name": "p"}, "reason": "R", "message": "m", "type": "Normal"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_ttl, "MOST", 100)
+        async with stage(EventTtlController) as on:
+            for number in range(10):
+                on.cluster.put(EVENTS, {"metadata": {"name": f"quiet.{number}", "namespace": "quiet"}, **event})
+            for number in range(500):
+                on.cluster.put(EVENTS, {"metadata": {"name": f"loud.{number}", "namespace": "loud"}, **event})
+                await on.advance(1)
+            left = [one["metadata"]["name"] for one in on.cluster.all(EVENTS)]
+            assert 90 <= len(left) <= 101
+            assert sum(name.startswith("quiet.") for name in left) == 10
+            assert f"loud.{499}" in left
+            assert "loud.400" not in left
+            await on.advance(3700)
+            assert on.cluster.all(EVENTS) == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "expected"),
+    [((), 10, 0), ((5,), 10, 5), ((20,), 10, 10), ((2, 20), 10, 8), ((2, 20, 20), 10, 4), ((7, 7, 7), 2, 0)],
+)
+def test_the_level_to_which_the_largest_are_cut(sizes: tuple[int, ...], most: int, expected: int) -> None:
+    assert level(sizes, most) == expected
 
 
 def _role(name: str, *verbs: str, labels: dict[str, str] | None = None) -> Object:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gpuaas.apiserver.logs import LogOptions
+from gpuaas.base.clock import VirtualClock
 from gpuaas.client.resources import JOBS, LEASES, NODES, PODS, REPLICA_SETS
 from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.node_lifecycle import NodeLifecycleController
@@ -18,6 +19,7 @@ from gpuaas.executors.simulated import SimulatedKubelet
 from gpuaas.executors.simulated_logs import SimulatedLines
 from gpuaas.runtime.controller import Controller, Deps
 from gpuaas.runtime.pods import condition_of, is_ready
+from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.objects import job, pod, replica_set
 from gpuaas.testing.time import Stage, scenario, stage
 
@@ -65,6 +67,43 @@ async def test_nodes_register_with_what_they_have_and_keep_their_leases() -> Non
             assert labels[old] == labels[new], "manifests of old ask for the names of old; kubelets carry both"
         assert not found["spec"].get("taints")
         assert {one["metadata"]["name"] for one in on.cluster.all(LEASES)} == {"n0", "n1"}
+
+
+class PutBack(VirtualClock):
+    """A wall clock that can be put back, beside a monotonic one that cannot."""
+
+    back = 0.0
+
+    def now(self) -> float:
+        return super().now() - self.back
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_clock_that_is_put_back_a_day_holds_no_job_up(restarted: bool) -> None:
+    clock = PutBack()
+    cluster = FakeCluster(clock)
+
+    @scenario
+    async def run() -> None:
+        async with stage(keeper, kubelet, cluster=cluster) as on:
+            cluster.put(PODS, shell_pod("p", "sleep 100"))
+            await on.advance(50)
+            assert status(on)["phase"] == "Running"
+            clock.back = 86_400.0
+            if not restarted:
+                await wait(on, 60)
+                assert status(on)["phase"] == "Succeeded"
+        if restarted:
+            async with stage(keeper, kubelet, cluster=cluster) as on:
+                await wait(on, 110)
+                assert status(on)["phase"] == "Succeeded"
+
+    async def wait(on: Stage, seconds: int) -> None:
+        for _ in range(seconds):  # `advance` reckons with one clock only
+            clock.advance(1.0)
+            await on.settle()
+
+    run()
 
 
 @scenario
@@ -323,13 +362,16 @@ async def test_a_job_counts_pods_its_node_turns_away_as_failed() -> None:
 
 
 @scenario
-async def test_a_set_whose_pods_are_turned_away_makes_them_anew_at_a_measured_pace() -> None:
+async def test_a_set_whose_pods_are_turned_away_replaces_them_ever_more_rarely() -> None:
     async with stage(keeper, kubelet, ReplicaSetController) as on:
         made = replica_set("web", 2)
         made["spec"]["template"]["spec"] |= {"nodeName": "n1", "nodeSelector": {"zone": "elsewhere"}}
         on.cluster.put(REPLICA_SETS, made)
         await on.advance(10)
-        assert 10 <= len(on.cluster.all(PODS)) <= 22
+        early = len(on.cluster.all(PODS))
+        await on.advance(90)
+        assert 4 <= early <= 12
+        assert early < len(on.cluster.all(PODS)) <= 2 * early + 4
 
 
 @scenario
@@ -453,3 +495,15 @@ async def test_a_pod_is_given_the_time_its_hooks_need_up_to_its_grace(hook: Any,
             assert on.cluster.exists(PODS, "p", "default")
         await on.advance(1)
         assert not on.cluster.exists(PODS, "p", "default")
+
+
+@scenario
+async def test_a_pod_deleted_before_it_started_has_ended_while_its_finalizers_keep_it() -> None:
+    async with stage(kubelet) as on:
+        on.cluster.put(NODES, {"metadata": {"name": "n1"}, "spec": {}})
+        made = shell_pod("p", "sleep 100")
+        made["metadata"]["finalizers"] = ["example.com/stays"]
+        on.cluster.put(PODS, made)
+        await on.deps.client.delete(PODS, "p", "default", grace=0)
+        await on.advance(5)
+        assert status(on)["phase"] == "Failed"

@@ -187,3 +187,28 @@ def test_a_patch_and_its_inverse_cancel(old: dict[str, Any], new: dict[str, Any]
     there = apply_json_patch(old, difference(old, new))
     assert there == new
     assert apply_json_patch(there, difference(new, old)) == old == kept
+
+
+def test_what_was_copied_is_a_tree_of_its_own() -> None:
+    obj = {"a": {"x": [1]}}
+    patch = [
+        {"op": "copy", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/a/x/-", "value": 2},
+        {"op": "add", "path": "/b/x/-", "value": 3},
+    ]
+    assert apply_json_patch(obj, patch) == {"a": {"x": [1, 2]}, "b": {"x": [1, 3]}}
+    assert obj == {"a": {"x": [1]}}
+
+
+def test_copies_into_themselves_have_a_depth() -> None:
+    patch = [{"op": "copy", "from": "/a", "path": "/a/b"}] * 5_000
+    with pytest.raises(PatchRefused) as refused:
+        apply_json_patch({"a": {"b": 1}}, patch)
+    assert refused.value.why
+
+
+def test_insertions_that_move_too_many_items_are_refused() -> None:
+    patch = [{"op": "add", "path": "/a/0", "value": 1}] * 1_000
+    with pytest.raises(PatchRefused) as refused:
+        apply_json_patch({"a": [0] * 100_000}, patch)
+    assert "exceeding the limit 50000000" in refused.value.why

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gpuaas.base.errors import ApiError, BadRequest
 from gpuaas.machinery.jsonpatch import PatchRefused
 from gpuaas.machinery.schema.model import Schema, SchemaSet
-from gpuaas.machinery.strategic import PatchFailed, apply_strategic_patch
+from gpuaas.machinery.strategic import PatchFailed, _sorted_by, apply_strategic_patch
 
 REF = "#/components/schemas/"
 
@@ -171,3 +171,14 @@ def test_a_patch_that_names_every_item_and_its_order_makes_the_list_so(old: list
 def test_a_patch_applied_twice_is_applied_once(old: list[Any], new: list[Any]) -> None:
     once = apply_strategic_patch(spec(containers=old), spec(containers=new), POD)
     assert apply_strategic_patch(once, spec(containers=new), POD) == once
+
+
+@given(st.lists(st.integers(-1, 5), max_size=12))
+def test_items_are_ordered_as_insertion_sort_orders_them(places: list[int]) -> None:
+    expected: list[tuple[int, int]] = []
+    for index, place in enumerate(places):
+        at = len(expected)
+        while at and (place < 0 or expected[at - 1][0] < 0 or place < expected[at - 1][0]):
+            at -= 1
+        expected.insert(at, (place, index))
+    assert _sorted_by(list(range(len(places))), places) == [index for _, index in expected]

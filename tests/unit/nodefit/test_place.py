@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuaas.nodefit.book import Book, book_of, read_pod
+from gpuaas.nodefit.book import Book, book_of, place_of, read_pod
+from gpuaas.nodefit.constraints import Tolerations, tolerates
 from gpuaas.nodefit.place import Placed, Unplaced, place
 
 GPU = "nvidia.com/gpu"
@@ -246,3 +247,36 @@ def test_what_is_used_is_the_sum_and_never_above_what_there_is(wants: list[tuple
         for name, used in one.used.items():
             assert used == sum(ask.requests.get(name, 0) for ask in one.pods.values())
             assert 0 <= used <= one.allocatable.get(name, 0)
+
+
+def test_a_pod_that_cannot_be_read_takes_no_room_and_keeps_nobody_from_theirs() -> None:
+    unreadable = [pod(f"u{each}", on="a") for each in range(3)]
+    unreadable[0]["spec"]["containers"] = "no list"
+    unreadable[1]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "no quantity"}
+    unreadable[2]["spec"]["priority"] = "high"
+    assert put(pod("p", requests={"cpu": "1"}), node("a"), *unreadable) == "a"
+    assert list(place_of(node("a"), [*unreadable, pod("q", on="a")]).pods) == ["q"]
+
+
+@pytest.mark.parametrize(
+    ("taint", "tolerations"),
+    [
+        (taint, tolerations)
+        for taint in ({"key": "a", "value": "x", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"})
+        for tolerations in (
+            [],
+            [{"operator": "Exists"}],
+            [{"operator": "Exists", "effect": "NoSchedule"}],
+            [{"key": "a", "operator": "Exists"}],
+            [{"key": "b", "operator": "Exists"}],
+            [{"key": "a", "value": "x"}],
+            [{"key": "a", "operator": "Equal", "value": "y"}, {"key": "a", "effect": "NoExecute"}],
+            [{"operator": "Equal", "value": "x"}],
+            [{"key": "a", "operator": "Lt", "value": "x"}],
+            [{"key": "b", "value": "x"}, {"key": "a", "value": "x", "effect": "NoSchedule"}],
+        )
+    ],
+)
+def test_compiled_tolerations_mean_the_same_as_each_held_against_the_taint(taint: Any, tolerations: Any) -> None:
+    one_by_one = any(tolerates(each, taint) for each in tolerations)
+    assert Tolerations(tolerations).cover(taint) == one_by_one

@@ -31,7 +31,8 @@ _WORDS: Final = {
     "@hourly": "0 * * * *",
 }
 _EVERY: Final = "@every "
-_SPAN: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_LONGEST: Final = (1 << 63) / 1e9  # seconds in a Go duration
+_SPAN: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _SECONDS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -84,6 +85,8 @@ def _word(text: str) -> Fields | Every:
     if not parts or "".join(number + unit for number, unit in parts) != span:
         raise ValueError(f'failed to parse duration {text}: time: invalid duration "{span}"')
     seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST:
+        raise ValueError(f'failed to parse duration {text}: time: invalid duration "{span}"')
     return Every(max(1.0, float(int(seconds))))
 
 

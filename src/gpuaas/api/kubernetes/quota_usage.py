@@ -167,6 +167,14 @@ def _claim(claim: View) -> Amounts:
     return usage
 
 
+def is_for_priority_class(quota: View, name: str) -> bool:
+    """Whether the quota is there for pods of this priority class, and so allows them in its namespace."""
+    spec = quota.get("spec") or {}
+    terms = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
+    terms += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    return any(term.get("scopeName") == "PriorityClass" and _named(term, name) for term in terms)
+
+
 def _counts(quota: View, resource: tuple[str, str], obj: View) -> bool:
     """Whether all scopes of the quota hold for the object; only pods and claims have scopes."""
     spec = quota.get("spec") or {}

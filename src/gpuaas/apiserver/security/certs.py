@@ -1,7 +1,8 @@
 """Our own certificate authority: the serving certificate and client certificates.
 
 Everything lies in one folder: `ca.crt`, `ca.key`, `serving.crt`, `serving.key`; keys are mode 0600. The serving
-certificate is renewed when its names change or its end comes near. `cryptography` takes 0.1 s to import, so it is
+certificate is renewed when its names change, its end comes near, or it is not valid yet (the clock was wrong when it
+was made); so is the CA's own, for the same key, so that what it signed and copies of the old one stay good. `cryptography` takes 0.1 s to import, so it is
 imported only where a key or certificate has to be made or read; a start with good certificates does neither, because
 `serving.json` says what the certificate says.
 """
@@ -9,6 +10,7 @@ imported only where a key or certificate has to be made or read; a start with go
 import hashlib
 import ipaddress
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
+_log = logging.getLogger("gpuaas")
 _DAY = 86_400.0
 _AUTHORITY_DAYS = 3650
 _SERVING_DAYS = 365
 _RENEW_BEFORE = 30 * _DAY
+_RENEW_AUTHORITY_BEFORE = (_SERVING_DAYS + 30) * _DAY  # nothing it signs for us outlives it
 _CLUSTER = "2.25.1184270367"  # our own mark: which cluster signed it. Go reads no numbers of more than 31 bits there
 _BACKDATED = timedelta(minutes=5)  # clocks of clients are not exactly ours
 
@@ -48,6 +52,7 @@ class Authority:
         self.folder = folder
         self.certificate_file = folder / "ca.crt"
         self._now = now
+        self._wanted: list[str] = []
         if not (self.certificate_file.exists() and self._key_file.exists()):
             self._make()
 
@@ -59,21 +64,33 @@ class Authority:
     def _key_file(self) -> Path:
         return self.folder / "ca.key"
 
+    @property
+    def serving_files(self) -> tuple[Path, Path]:
+        return self.folder / "serving.crt", self.folder / "serving.key"
+
     def serving(self, names: Iterable[str]) -> tuple[Path, Path]:
         """Certificate and key files for a server reachable under these names and addresses."""
-        wanted = sorted({check_name(name) for name in names})
-        certificate, key = self.folder / "serving.crt", self.folder / "serving.key"
-        if not self._serves(wanted, certificate, key):
-            made = self._issue("gpuaas", (), wanted, _SERVING_DAYS, server=True)
-            write_private(key, made.key)
-            write_private(certificate, made.certificate, mode=0o644)
-            note = {
-                "names": wanted,
-                "expires": self._now + _SERVING_DAYS * _DAY,
-                "files": self._digest(certificate, key),
-            }
-            write_private(self.folder / "serving.json", json.dumps(note, indent=1).encode(), mode=0o644)
-        return certificate, key
+        self._wanted = sorted({check_name(name) for name in names})
+        if not self.is_current(self._now):
+            self.renew(self._now)
+        return self.serving_files
+
+    def renew(self, now: float) -> None:
+        """Makes the serving certificate again, for the names that were asked for."""
+        self._now = now
+        certificate, key = self.serving_files
+        starts, ends = self._renewed_authority()
+        made = self._issue("gpuaas", (), self._wanted, _SERVING_DAYS, server=True)
+        write_private(key, made.key)
+        write_private(certificate, made.certificate, mode=0o644)
+        note = {
+            "names": self._wanted,
+            "starts": now - _BACKDATED.total_seconds(),
+            "expires": now + _SERVING_DAYS * _DAY,
+            "authority": {"starts": starts, "expires": ends},
+            "files": self._digest(certificate, key),
+        }
+        write_private(self.folder / "serving.json", json.dumps(note, indent=1).encode(), mode=0o644)
 
     def client(self, name: str, groups: Sequence[str] = (), days: float = 365) -> Credentials:
         """A client certificate: the server takes its common name as the user and its organizations as groups."""
@@ -98,12 +115,16 @@ class Authority:
         marked = x509.UnrecognizedExtension(x509.ObjectIdentifier(_CLUSTER), _text(cluster))
         return _sign(builder.add_extension(marked, critical=False), authority_key)
 
-    def _serves(self, wanted: Sequence[str], certificate: Path, key: Path) -> bool:
-        """Whether what is there is for these names, not near its end, and untouched since it was made."""
+    def is_current(self, now: float) -> bool:
+        """Whether the serving certificate is for these names, valid, not near its end, and untouched since it was
+        made; and the CA's with it."""
         try:
             note = json.loads((self.folder / "serving.json").read_bytes())
-            current = note["names"] == list(wanted) and note["expires"] - _RENEW_BEFORE > self._now
-            return bool(current and note["files"] == self._digest(certificate, key))
+            above = note["authority"]
+            valid = note["starts"] <= now < note["expires"] - _RENEW_BEFORE
+            trusted = above["starts"] <= now < above["expires"] - _RENEW_AUTHORITY_BEFORE
+            current = valid and trusted and note["names"] == self._wanted
+            return bool(current and note["files"] == self._digest(*self.serving_files))
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -113,15 +134,36 @@ class Authority:
             digest.update(file.read_bytes())
         return digest.hexdigest()
 
-    def _make(self) -> None:
+    def _renewed_authority(self) -> tuple[float, float]:
+        """From when until when the CA's certificate is valid; made again if it is not valid yet, or not for long."""
         from cryptography import x509
 
+        current = x509.load_pem_x509_certificate(self.certificate)
+        starts, ends = current.not_valid_before_utc.timestamp(), current.not_valid_after_utc.timestamp()
+        if starts <= self._now < ends - _RENEW_AUTHORITY_BEFORE:
+            return starts, ends
+        state = "is not valid yet" if self._now < starts else f"ends on {current.not_valid_after_utc:%Y-%m-%d}"
+        self._sign_authority(load_key(self._key_file.read_bytes()))
+        _log.warning(
+            "the certificate of the CA %s and was made again, for the same key: kubeconfigs that hold the old one"
+            " need the new one from %s",
+            state,
+            self.certificate_file,
+        )
+        return self._now - _BACKDATED.total_seconds(), self._now + _AUTHORITY_DAYS * _DAY
+
+    def _make(self) -> None:
         key = make_key()
+        write_private(self._key_file, key_pem(key))
+        self._sign_authority(key)
+
+    def _sign_authority(self, key: "EllipticCurvePrivateKey") -> None:
+        from cryptography import x509
+
         name = x509.Name([_attribute("COMMON_NAME", "gpuaas-ca")])
         builder = _builder(name, name, key.public_key(), self._now, _AUTHORITY_DAYS)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         builder = builder.add_extension(_key_usage(key_cert_sign=True, crl_sign=True), critical=True)
-        write_private(self._key_file, key_pem(key))
         write_private(self.certificate_file, _sign(builder, key), mode=0o644)
 
     def _issue(

@@ -13,7 +13,8 @@ from gpuaas.apiserver.security.identity import MASTERS, Attributes, User, servic
 from gpuaas.apiserver.security.rules import Rule, parse_rules, quoted
 from gpuaas.base.errors import ApiError, Forbidden
 from gpuaas.base.selectors import LabelSelector, from_label_selector
-from gpuaas.store import Event, Store
+from gpuaas.runtime.aside import Aside
+from gpuaas.store import Entry, Event, Store
 
 GROUP = "rbac.authorization.k8s.io"
 PLURALS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
@@ -40,14 +41,17 @@ class Rbac:
         self._roles: dict[tuple[str, str], _Role] = {}  # (namespace, "" for cluster roles, name)
         self._bindings: dict[str, dict[str, _Binding]] = {"": {}}  # namespace ("" for cluster bindings) -> name
         self._resolved: dict[str, tuple[Rule, ...]] = {}  # aggregated cluster roles
+        self._aside = Aside()
         self._answers: dict[tuple[str, tuple[str, ...]], dict[tuple[str, ...], tuple[_Answer, ...]]] = {}
 
-    def follow(self, store: Store) -> None:
-        """Take over the store's roles and bindings, and every change of them from now on."""
+    def follow(self, store: Store, aside: Aside | None = None) -> None:
+        """Take over the store's roles and bindings, and every change of them from now on. One that cannot be read
+        grants nothing."""
+        self._aside = aside or self._aside
         for plural in PLURALS:
             prefix = f"{GROUP}/{plural}/"
             for entry in store.list(prefix):
-                self.put(plural, entry.obj)
+                self._take_over(plural, entry)
             store.watch(prefix, store.revision, self._on_events).resume()
 
     def put(self, plural: str, obj: Mapping[str, Any]) -> None:
@@ -130,7 +134,15 @@ class Rbac:
             if event.type == "DELETED":
                 self.remove(plural, namespace, name)
             else:
-                self.put(plural, event.entry.obj)
+                self._take_over(plural, event.entry)
+
+    def _take_over(self, plural: str, entry: Entry) -> None:
+        try:
+            self.put(plural, entry.obj)
+        except Exception as error:
+            _, _, namespace, name = entry.key.split("/", 3)
+            self.remove(plural, namespace, name)  # what it granted before it became unreadable holds no longer
+            self._aside.note("rbac", entry.obj, error)
 
     def _forget(self) -> None:
         self._answers.clear()

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -21,6 +22,7 @@ from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 
 _RECHECK_SECONDS = 0.05  # how long somebody who was removed may still be let in
+_UNREADABLE = (0, 0, 0)  # stamp of no file
 _log = logging.getLogger("gpuaas.apiserver.security")
 
 
@@ -28,7 +30,7 @@ class UserRecord(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     groups: tuple[str, ...] = ()
-    token_sha256: str
+    token_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{64}$")]
     created: float
     expires: float | None = None  # Unix seconds
 
@@ -63,6 +65,8 @@ class Users:
             return msgspec.json.decode(self._path.read_bytes(), type=tuple[UserRecord, ...])
         except FileNotFoundError:
             return ()
+        except OSError as error:
+            raise ValueError(f"{self._path} cannot be read: {error.strerror or error}") from error
         except msgspec.MsgspecError as error:
             raise ValueError(f"{self._path} is not a list of users: {error}") from error
 
@@ -114,14 +118,19 @@ class Users:
         except FileNotFoundError:
             self._known, self._stamp = {}, None
             return
+        except OSError as error:
+            if self._stamp != _UNREADABLE:
+                _log.error("%s cannot be read (%s); the last good list stays in force", self._path, error.strerror)
+            self._stamp = _UNREADABLE
+            return
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
             records = self.list()
-        except ValueError:
+        except ValueError as error:
             # Somebody's edit went wrong: who could come in before still can, nobody else.
-            _log.exception("the list of users cannot be read; the last good one stays in force")
+            _log.error("%s; the last good list stays in force", error)
             return
         self._known = {
             bytes.fromhex(record.token_sha256): (

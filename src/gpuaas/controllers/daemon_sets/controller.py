@@ -27,6 +27,7 @@ from gpuaas.runtime.pods import (
     pod_from_template,
     seconds_to_available,
     selector_of,
+    selects,
 )
 from gpuaas.runtime.revisions import Revisions
 from gpuaas.runtime.values import scaled, without_zeros
@@ -167,7 +168,7 @@ class DaemonSetController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "DaemonSet" else ()
         candidates = self._sets.in_namespace(namespace)
-        return [key_of(one) for one in candidates if selector_of(one).matches(labels_of(pod))]
+        return [key_of(one) for one in candidates if selects(one, labels_of(pod))]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         daemon_set = self._sets.get(*key)

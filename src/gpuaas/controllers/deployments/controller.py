@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from gpuaas.controllers.deployments import plan, sizes
@@ -21,7 +22,7 @@ from gpuaas.runtime.metadata import (
     owners_of,
     uid_of,
 )
-from gpuaas.runtime.pods import ORPHANS, is_finished, orphan_index, selector_of
+from gpuaas.runtime.pods import ORPHANS, is_finished, orphan_index, selector_of, selects
 from gpuaas.runtime.writes import merge_diff, namespace_is_ending
 
 
@@ -44,7 +45,7 @@ class DeploymentController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "Deployment" else ()
         candidates = self._deployments.in_namespace(namespace)
-        return [key_of(candidate) for candidate in candidates if selector_of(candidate).matches(labels_of(one))]
+        return [key_of(candidate) for candidate in candidates if selects(candidate, labels_of(one))]
 
     def _concerned_by_end(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         """A deployment that recreates waits for the last old pod to go."""
@@ -114,8 +115,9 @@ class _Step:
         await self._mark_paused()
         if deployment["spec"].get("paused"):
             return await self._scale(clean_up=True)
-        if annotations_of(deployment).get(plan.ROLLBACK_TO, "").isdigit():
-            return await self._roll_back(int(annotations_of(deployment)[plan.ROLLBACK_TO]))
+        revision = natural(annotations_of(deployment).get(plan.ROLLBACK_TO, ""))
+        if revision is not None:
+            return await self._roll_back(revision)
         new, old = await self._ensure_new(create=False)
         if sizes.is_scaling(deployment, [*old, *([new] if new else [])]):
             return await self._scale(clean_up=False)

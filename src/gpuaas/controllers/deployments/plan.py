@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS
 from gpuaas.controllers.deployments.sizes import (
@@ -74,9 +75,10 @@ def set_annotations(deployment: Mapping[str, Any], known: Mapping[str, str], rev
     copied = {key: value for key, value in annotations_of(deployment).items() if key not in NOT_COPIED}
     annotations = {**known, **copied}
     before = known.get(REVISION, "")
-    if before and not before.isdigit():
+    number = natural(before or "0")
+    if number is None:
         return annotations
-    if int(before or 0) < revision:
+    if number < revision:
         annotations[REVISION] = str(revision)
         if before:
             annotations[HISTORY] = _history(known.get(HISTORY, ""), before)
@@ -93,8 +95,7 @@ def next_revision(old: Sequence[Mapping[str, Any]]) -> int:
 
 
 def revision_of(one: Mapping[str, Any]) -> int:
-    text = annotations_of(one).get(REVISION, "")
-    return int(text) if text.isdigit() else 0
+    return natural(annotations_of(one).get(REVISION, "")) or 0
 
 
 def superfluous(deployment: Mapping[str, Any], old: Sequence[Object]) -> list[Object]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object
 from gpuaas.runtime.metadata import annotations_of
 from gpuaas.runtime.values import scaled
@@ -169,8 +170,7 @@ def _fenceposts(deployment: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _number(one: Mapping[str, Any], annotation: str) -> int | None:
-    text = annotations_of(one).get(annotation, "")
-    return int(text) if text.isdigit() else None
+    return natural(annotations_of(one).get(annotation, ""))
 
 
 def _some(new: Object | None) -> list[Object]:

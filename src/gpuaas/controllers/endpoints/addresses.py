@@ -28,7 +28,15 @@ def selects(service: Service, pod: Pod) -> bool:
 
 def services_of(services: Informer, pod: Pod) -> Iterable[Key]:
     candidates = services.in_namespace(pod["metadata"].get("namespace") or "")
-    return [key_of(service) for service in candidates if is_managed(service) and selects(service, pod)]
+    return [key_of(service) for service in candidates if _concerns(service, pod)]
+
+
+def _concerns(service: Service, pod: Pod) -> bool:
+    """A service that cannot be read concerns no pod: its own reconcile sets it aside."""
+    try:
+        return is_managed(service) and selects(service, pod)
+    except (AttributeError, LookupError, TypeError):
+        return False
 
 
 def is_headless(service: Service) -> bool:

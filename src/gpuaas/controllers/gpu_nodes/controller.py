@@ -192,7 +192,7 @@ class GpuNodes(Controller):
             text,
             self._holders(name),
             may_change=owned.simulated,
-            settled=self.clock.now() - self._waiting.get(name, self.clock.now()) >= _SETTLING,
+            settled=self.clock.monotonic() - self._waiting.get(name, self.clock.monotonic()) >= _SETTLING,
         )
         self._cards[name] = decision.cards
         await self._write(node, owned, decision)
@@ -200,8 +200,8 @@ class GpuNodes(Controller):
         if decision.mig.state != PENDING:
             self._waiting.pop(name, None)
             return None
-        since = self._waiting.setdefault(name, self.clock.now())
-        left = since + _SETTLING - self.clock.now()
+        since = self._waiting.setdefault(name, self.clock.monotonic())
+        left = since + _SETTLING - self.clock.monotonic()
         return Requeue(left) if left > 0 else None
 
     def _holders(self, node: str) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ that use another as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +22,7 @@ NAMESPACES: Final = ("nvidia-gpu-operator", "gpu-operator")
 _MPS_ROOT: Final = "/run/nvidia/mps"  # what the operator gives the plugin
 _LONGEST: Final = 1 << 16  # characters of a key
 _MOST_KEYS: Final = 64
+_REVISION: Final = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def read_policy(obj: View) -> Policy:
         str(mig.get("strategy") or ""),
         str(manager.get("name") or ""),
         str(_part(plugin, "mps").get("root") or _MPS_ROOT),
-        int(version) if version.isascii() and version.isdigit() else 0,
+        int(version) if _REVISION.fullmatch(version) else 0,
     )
 
 

@@ -15,7 +15,7 @@ from gpuaas.kueue.integrations.keys import STOPPING
 from gpuaas.kueue.integrations.podsets import CannotStart, FlavorMissing
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Deps, Requeue
-from gpuaas.runtime.metadata import Key, annotations_of, controller_of, is_deleting, uid_of
+from gpuaas.runtime.metadata import Key, annotations_of, controller_of, is_controlled_by, is_deleting, key_of, uid_of
 
 
 class JobController(QueueableController):
@@ -51,10 +51,15 @@ class JobController(QueueableController):
             raise Later(str(error)) from error
         if not held and not queue_of(job) and (ancestor is None or not queue_of(ancestor[1])):
             return None
-        if ancestor is not None:
+        if ancestor is not None and not self._has_own_workload(job):
             await self._follow_ancestor(job, ancestor[1])
             return None
         return await self.step(job)
+
+    def _has_own_workload(self, job: Object) -> bool:
+        """A job that got its owner only after its quota is stopped with its own workload, not with its owner's."""
+        found = self.workloads.of(self.integration.resource, *key_of(job))
+        return any(is_controlled_by(each, job) and not outcome.is_finished(each) for each in found)
 
     async def _follow_ancestor(self, job: Object, ancestor: Object) -> None:
         """A child has no workload of its own; it waits with its ancestor's."""

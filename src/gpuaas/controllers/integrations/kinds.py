@@ -7,6 +7,7 @@ from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.controllers.integrations.pods import PodController
 from gpuaas.controllers.integrations.slice_pods import SlicePodsController
 from gpuaas.controllers.integrations.stateful_sets import StatefulSetJobs
+from gpuaas.controllers.integrations.uncovered_pods import UncoveredPods
 from gpuaas.kueue.integrations.integration import Suspendable
 from gpuaas.kueue.integrations.registry import JOB_KINDS
 
@@ -18,11 +19,14 @@ def controller_for(kind: Suspendable) -> type[JobController]:
     )
 
 
-JOB_CONTROLLERS: tuple[type[HeldController] | type[PlacesController] | type[SlicePodsController], ...] = (
+JOB_CONTROLLERS: tuple[
+    type[HeldController] | type[PlacesController] | type[SlicePodsController] | type[UncoveredPods], ...
+] = (
     *map(controller_for, JOB_KINDS),
     PodController,
     StatefulSetJobs,
     LeaderWorkerSetJobs,
     PlacesController,
     SlicePodsController,
+    UncoveredPods,
 )

@@ -40,6 +40,7 @@ class Matching:
     async def settle(self, job: Object) -> tuple[Object, Object | None]:
         """The job (it may have been stopped) and its workload; raises Later when something had to go first."""
         if prebuilt_of(job):
+            await self._finish_evicted(job)
             return job, await self._prebuilt(job)
         if self._is_elastic(job):
             try:
@@ -135,6 +136,16 @@ class Matching:
             return workload
         await self._workloads.finish(workload, "OutOfSync", OUT_OF_SYNC)
         return None
+
+    async def _finish_evicted(self, job: Object) -> None:
+        """Workloads the job had before it named another: evicted and without pods, they must not keep their quota."""
+        if not self._kind.is_suspended(job) or self._kind.is_active(job):
+            return
+        metadata = job["metadata"]
+        for each in self._workloads.of(self._kind.resource, metadata["namespace"], metadata["name"]):
+            other = each["metadata"]["name"] != prebuilt_of(job) and is_controlled_by(each, job)
+            if other and outcome.eviction_of(each) is not None:
+                await self._workloads.finish(each, "OutOfSync", OUT_OF_SYNC)
 
     async def _take_over(self, job: Object, workload: Object) -> Object:
         metadata = workload["metadata"]

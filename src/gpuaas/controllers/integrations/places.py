@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.errors import NotFound
+from gpuaas.base.numbers import natural
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
@@ -97,7 +98,7 @@ def _pod_sets(workload: Object) -> Iterable[tuple[Object, Object | None, int]]:
 def _offset(pods: Sequence[Object]) -> int:
     """How far the ranks of the set's pods are off; all say the same."""
     said = annotations_of(pods[0]).get(keys.INDEX_OFFSET, "") if pods else ""
-    return int(said) if said.isdigit() else 0
+    return natural(said) or 0
 
 
 def _placed(workload: Mapping[str, Any]) -> Iterable[Key]:

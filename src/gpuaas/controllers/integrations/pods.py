@@ -18,7 +18,7 @@ from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import keys, pod_groups, podsets
 from gpuaas.kueue.integrations.integration import CannotCompose
 from gpuaas.kueue.integrations.jobs import annotations_of, new_workload, owner_reference, prebuilt_of, queue_of
-from gpuaas.kueue.integrations.outcome import eviction_of
+from gpuaas.kueue.integrations.outcome import eviction_of, is_finished, is_reserved, released
 from gpuaas.kueue.integrations.pods import (
     Pods,
     can_run,
@@ -76,7 +76,8 @@ class PodController(QueueableController):
         if pod_groups.is_group_workload(workload):
             # One made beforehand has no owners yet; without pods it waits for them.
             waited_for = owners or self.jobs.indexed(GROUP, f"{metadata['namespace']}/{metadata['name']}")
-            return (UnitKey(metadata["namespace"], metadata["name"], True),) if waited_for else ()
+            concerns = waited_for or eviction_of(workload) is not None
+            return (UnitKey(metadata["namespace"], metadata["name"], True),) if concerns else ()
         if not owners:
             return ()
         return [
@@ -108,13 +109,20 @@ class PodController(QueueableController):
     async def _gone(self, key: UnitKey, pods: Sequence[Object]) -> None:
         if key.group:
             workload = self.workloads.get(key.namespace, key.name)
-            if workload is not None and pod_groups.is_group_workload(workload) and not _has_set(workload):
-                await self.workloads.orphan(workload)
+            if workload is not None and pod_groups.is_group_workload(workload):
+                await self._without_pods(workload)
             return
         for workload in self.workloads.of(PODS, key.namespace, key.name):
             if not pod_groups.is_group_workload(workload):
                 await self.workloads.orphan(workload)
         await self._finalize(pods)
+
+    async def _without_pods(self, workload: Object) -> None:
+        """Nothing runs that an eviction would wait for; a set that is there makes pods again, if it can."""
+        if eviction_of(workload) is not None and is_reserved(workload) and not is_finished(workload):
+            await self.workloads.write(workload, released(workload, self.millis()))
+        elif not _has_set(workload):
+            await self.workloads.orphan(workload)
 
     # Which workload, and of which pods.
 

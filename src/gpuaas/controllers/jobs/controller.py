@@ -20,13 +20,24 @@ from gpuaas.controllers.jobs.verdict import End, Failures
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of, labels_of, uid_of
-from gpuaas.runtime.pods import ORPHANS, PodControl, is_ready, orphan_index, phase_of, pod_from_template, selector_of
+from gpuaas.runtime.pod_budget import TooManyWaiting
+from gpuaas.runtime.pods import (
+    ORPHANS,
+    PodControl,
+    is_ready,
+    orphan_index,
+    phase_of,
+    pod_from_template,
+    selector_of,
+    selects,
+)
 from gpuaas.runtime.values import without_zeros
 
 BATCH = 0.1  # seconds: pods of one job end together, and one pass counts them all
 MOST_UNCOUNTED = 500
 TRACKED = "tracked"  # index of pods: those with our finalizer, by namespace/job
 OURS = "kubernetes.io/job-controller"
+HELD_BACK = "PodsHeldBack"  # condition: the budget of pods that wait for a node is spent
 _ENDED = (verdict.COMPLETE, verdict.FAILED)
 
 
@@ -51,7 +62,7 @@ class JobController(Controller):
         reference = controller_of(pod)
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "Job" else ()
-        keys = [key_of(job) for job in self._jobs.in_namespace(namespace) if selector_of(job).matches(labels_of(pod))]
+        keys = [key_of(job) for job in self._jobs.in_namespace(namespace) if selects(job, labels_of(pod))]
         if is_tracked(pod):
             keys.append(Key(namespace, ""))  # nobody's: only the finalizer is to come off
         return keys
@@ -168,7 +179,10 @@ class _Pass:
             self._active += await self._controller.control.create_many(self._job, pods)
         except Exception as error:
             self._active += max(0, len(self._controller_pods()) - before)
+            if isinstance(error, TooManyWaiting):
+                self._set(HELD_BACK, "True", "TooManyPodsWaiting", error.message)
             return error
+        self._set(HELD_BACK, "False", "PodsCreated", "The pods that were wanted last were created")
         return None
 
     def _controller_pods(self) -> list[Object]:

@@ -2,15 +2,18 @@
 
 from collections.abc import Iterable
 
+from gpuaas.base.numbers import natural
+
 
 def parse_indexes(text: str | None, completions: int) -> set[int]:
     """The indexes below `completions`; parts that cannot be read are left out."""
     found: set[int] = set()
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or (last and not last.isdigit()):
+        start, end = natural(first), natural(last or first)
+        if start is None or end is None:
             continue
-        found.update(range(int(first), min(int(last or first), completions - 1) + 1))
+        found.update(range(start, min(end, completions - 1) + 1))
     return found
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.jobs.indexes import parse_indexes
 from gpuaas.controllers.jobs.policies import match_failure
@@ -166,7 +167,8 @@ def is_tracked(pod: Mapping[str, Any]) -> bool:
 def index_of(pod: Mapping[str, Any]) -> int:
     """-1 where the pod has none."""
     text = annotations_of(pod).get(INDEX, "")
-    return int(text) if text.isdigit() else -1
+    number = natural(text)
+    return -1 if number is None else number
 
 
 def failure_counts(job: Mapping[str, Any], replaced: Object | None) -> dict[str, str]:
@@ -209,4 +211,4 @@ def _is_later(pod: Object, known: Object) -> bool:
 
 def _count(pod: Mapping[str, Any], annotation: str) -> int:
     text = annotations_of(pod).get(annotation, "")
-    return int(text) if text.isdigit() else 0
+    return natural(text) or 0

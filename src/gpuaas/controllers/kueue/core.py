@@ -130,6 +130,10 @@ class KueueCore(Controller):
     def _looked(self, plan: Plan, seconds: float) -> None:
         self.counts.looked(plan, seconds)
         self._finer.looked(plan)
+        for key, error in plan.faults:
+            namespace, _, name = key.partition("/")
+            if (obj := self._workloads.get(namespace, name)) is not None:
+                self.aside.note(self.name, obj, error)
 
     def _changed(self) -> None:
         if self._started:

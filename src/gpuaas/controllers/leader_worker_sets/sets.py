@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpuaas.base.numbers import is_digits
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.runtime.metadata import controller_reference, labels_of
 from gpuaas.runtime.pods import is_ready
@@ -116,7 +117,7 @@ def told(pod: Object) -> None:
     metadata, spec = pod["metadata"], pod["spec"]
     labels, notes = dict(metadata.get("labels") or {}), metadata.get("annotations") or {}
     ordinal = metadata.get("name", "").rpartition("-")[2]
-    if NAME not in labels or SIZE not in notes or not ordinal.isdigit():
+    if NAME not in labels or SIZE not in notes or not is_digits(ordinal):
         return
     if labels.get(WORKER) == "0" and LEADER_NAME not in notes:
         where = f"{metadata.get('namespace', '')}/{metadata['name']}"

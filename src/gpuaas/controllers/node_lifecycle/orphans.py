@@ -1,5 +1,8 @@
 """Pods of which nobody else will ever say what became of them end: those of nodes that no longer exist or are out of
-service, and those that are to go, have finalizers and never were on a node."""
+service, and those that are to go, have finalizers and never were on a node.
+
+Pods that have ended stay for who wants to look, up to kube-controller-manager's terminated-pod-gc-threshold; above it the
+oldest are deleted."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,11 +18,15 @@ from gpuaas.runtime.pods import is_finished
 
 QUARANTINE = 40.0  # a node that comes back within it keeps its pods
 LOOK_EVERY = 20.0  # how long a pod that never was on a node may take to go
+MOST_ENDED = 12_500  # pods that have ended and are kept; the default of kube-controller-manager
+ENDED = "ended"  # index of pods; also the key under which the superfluous are looked for
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+_ALL_ENDED = "//"  # a key that is no node's and no pod's
 
 
 class PodGarbageCollector(Controller):
-    """Its keys are names of nodes, and of pods behind their namespaces."""
+    """Its keys are names of nodes, of pods behind their namespaces, and one for all that have ended."""
 
     name = "pod-garbage-collector-controller"
 
@@ -27,9 +34,21 @@ class PodGarbageCollector(Controller):
         super().__init__(deps)
         pods = deps.informers.of(PODS)
         pods.add_index(ON_NODE, node_of)
+        pods.add_index(ENDED, _ended)
         self._nodes = self.follow(deps.informers.of(NODES), lambda node: (node["metadata"]["name"],))
         self._pods = self.follow(pods, self._concerned)
         self._missing: dict[str, float] = {}
+        pods.subscribe(self._count)
+
+    def _count(self, _: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        if new is not None and is_finished(new) and self._pods.count(ENDED, ENDED) > MOST_ENDED:
+            self.queue.add_after(_ALL_ENDED, LOOK_EVERY)
+
+    async def _trim(self) -> None:
+        ended = sorted(self._pods.indexed(ENDED, ENDED), key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+        for pod in ended[: max(0, len(ended) - MOST_ENDED)]:
+            if not is_deleting(pod):
+                await self._end(pod, {})
 
     def _concerned(self, pod: Mapping[str, Any]) -> Iterable[str]:
         on = pod["spec"].get("nodeName")
@@ -39,6 +58,9 @@ class PodGarbageCollector(Controller):
         return (on,) if node is None or (is_deleting(pod) and _out_of_service(node)) else ()
 
     async def reconcile(self, key: str) -> Requeue | None:
+        if key == _ALL_ENDED:
+            await self._trim()
+            return None
         if "/" in key:
             return await self._never_placed(*key.split("/"))
         node = self._nodes.get("", key)
@@ -87,6 +109,10 @@ class PodGarbageCollector(Controller):
         known = (pod.get("status") or {}).get("conditions") or ()
         others = [one for one in known if one["type"] != "DisruptionTarget"]
         return {"phase": "Failed", "conditions": [*others, condition]}
+
+
+def _ended(pod: Mapping[str, Any]) -> Iterable[str]:
+    return (ENDED,) if is_finished(pod) else ()
 
 
 def _out_of_service(node: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.nodefit.book import Ask
 from gpuaas.runtime.pods import condition_of
 
+UNSCHEDULABLE, ERROR = "Unschedulable", "SchedulerError"
 _CONSTRAINTS = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "preemptionPolicy")
 
 
@@ -22,7 +23,9 @@ def shape_of(ask: Ask) -> bytes:
     )
 
 
-def unscheduled(pod: Mapping[str, Any], message: str, nominated: str, now: float) -> Object | None:
+def unscheduled(
+    pod: Mapping[str, Any], message: str, nominated: str, now: float, reason: str = UNSCHEDULABLE
+) -> Object | None:
     """The status that says so; None if the pod says it already."""
     status = pod.get("status") or {}
     known = condition_of(pod, "PodScheduled")
@@ -35,7 +38,7 @@ def unscheduled(pod: Mapping[str, Any], message: str, nominated: str, now: float
         "status": "False",
         "lastProbeTime": None,
         "lastTransitionTime": since or rfc3339(now),
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": message,
     }
     changed: Object = {"conditions": _with(pod, condition)}

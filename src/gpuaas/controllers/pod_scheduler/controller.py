@@ -7,26 +7,32 @@ node changes or a pod leaves, not before: nothing else can help it.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpuaas.base.errors import ApiError, Conflict, NotFound
+from gpuaas.base.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NAMESPACES, NODES, PODS
 from gpuaas.controllers.pod_scheduler import conditions
+from gpuaas.controllers.pod_scheduler.conditions import ERROR
 from gpuaas.nodefit.book import Ask, Book, read_pod
 from gpuaas.nodefit.neighbours import concerns_others
 from gpuaas.nodefit.place import Placed, Unplaced, place
 from gpuaas.nodefit.preempt import Eviction
+from gpuaas.runtime.aside import described
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
+_log = logging.getLogger(__name__)
 SCHEDULER = "default-scheduler"
 MANAGER = "kube-scheduler"  # whom the real program calls itself when it writes
 _PASS = "pass"  # the only key: one pass looks at everybody
+_AT_A_STRETCH = 0.02  # seconds of decisions before others get their turn
+_ANY = -1  # no version: tried again with the next change
 _AT_ONCE = 128  # bindings in flight; the store commits what comes together together
 
 
@@ -46,7 +52,11 @@ class PodScheduler(Controller):
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)
-        self.book = Book()
+        self._quota = deps.quota
+        self.book = Book(spares=self._quota.is_admitted if self._quota is not None else None)
+        self._refused: dict[str, dict[Key, int]] = {}  # by namespace: pods without quota, and as of which version
+        if self._quota is not None:
+            self._quota.subscribe(self._quota_changed)
         self._waiting: dict[Key, _Pending] = {}
         self._untried: set[Key] = set()
         self._sociable: set[Key] = set()  # those of them to whom it matters where other pods are
@@ -102,7 +112,11 @@ class PodScheduler(Controller):
         if known is not None and old is not None and old["spec"] == new["spec"] and labels_of(old) == labels_of(new):
             self._waiting[key] = _Pending(new, known.ask, known.shape)
             return
-        ask = read_pod(new)
+        try:
+            ask = read_pod(new)
+        except Exception:
+            self._drop(key)  # whatever it was before, nothing can be placed by what it is now
+            raise
         self._waiting[key] = _Pending(new, ask, conditions.shape_of(ask))
         if concerns_others(new["spec"]):
             self._sociable.add(key)
@@ -113,6 +127,7 @@ class PodScheduler(Controller):
         known = self._waiting.pop(key, None)
         if known is not None:
             self._withdraw(known.ask.uid)
+        self._forget_refusal(key)
         self._untried.discard(key)
         self._sociable.discard(key)
 
@@ -127,6 +142,17 @@ class PodScheduler(Controller):
             self._room_changed = True
             self.queue.add(_PASS)
 
+    def _quota_changed(self, namespace: str) -> None:
+        keys = self._refused.pop(namespace, None)
+        if keys:
+            self._untried.update(keys)
+            self.queue.add(_PASS)
+
+    def _forget_refusal(self, key: Key) -> None:
+        keys = self._refused.get(key.namespace)
+        if keys is not None and keys.pop(key, None) is not None and not keys:
+            del self._refused[key.namespace]
+
     # The pass
 
     async def reconcile(self, key: Any) -> Requeue | None:
@@ -134,23 +160,47 @@ class PodScheduler(Controller):
         self._room_changed = False
         self._untried.clear()
         pending = [self._waiting[one] for one in keys if self._waiting[one].ask.uid not in self._binding]
-        pending.sort(key=lambda one: (-one.ask.priority, one.pod["metadata"].get("creationTimestamp", "")))
+        pending.sort(key=lambda one: (-one.ask.priority, str(one.pod["metadata"].get("creationTimestamp") or "")))
         work: list[Awaitable[None]] = []
         failed: dict[bytes, Unplaced] = {}
+        since = self.clock.monotonic()
         for one in pending:
-            todo = self._decide(one, failed)
+            todo = self._decided(one, failed)
             if todo is not None:
                 work.append(todo)
             if len(work) == _AT_ONCE:
-                await asyncio.gather(*work)
-                work.clear()
-        await asyncio.gather(*work)
+                await self._write_down(work)
+            if self.clock.monotonic() - since > _AT_A_STRETCH:
+                await asyncio.sleep(0)
+                since = self.clock.monotonic()
+        await self._write_down(work)
         return None
+
+    async def _write_down(self, work: list[Awaitable[None]]) -> None:
+        """What cannot be written for one pod keeps no other from its node."""
+        for result in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(result, Exception):
+                _log.warning("%s: %s", self.name, described(result), exc_info=not isinstance(result, ApiError))
+        work.clear()
+
+    def _decided(self, pending: "_Pending", failed: dict[bytes, Unplaced]) -> Awaitable[None] | None:
+        """A pod for which nothing can be decided is set aside: the others behind it get their nodes."""
+        try:
+            return self._decide(pending, failed)
+        except Exception as error:
+            self.aside.note(self.name, pending.pod, error)
+            return self._tell_fault(pending.pod, error)
+
+    async def _tell_fault(self, pod: Object, error: Exception) -> None:
+        await self._write_condition(pod, conditions.unscheduled(pod, described(error), "", self.clock.now(), ERROR))
 
     def _decide(self, pending: "_Pending", failed: dict[bytes, Unplaced]) -> Awaitable[None] | None:
         """The decision is made here and now; what is returned only writes it down."""
         pod, ask = pending.pod, pending.ask
         self._withdraw(ask.uid)
+        why = self._lack_of_quota(pod)
+        if why is not None:
+            return self._tell(pod, Unplaced(why, {})) if why else None
         verdict = failed.get(pending.shape) or place(ask, self.book)
         if isinstance(verdict, Placed):
             self.book.assume(ask, verdict.node)
@@ -164,6 +214,22 @@ class PodScheduler(Controller):
             return self._tell(pod, verdict)
         failed[pending.shape] = verdict  # pods of one shape fail alike, and bindings in between only take room away
         return self._tell(pod, verdict) if conditions.unscheduled(pod, verdict.message, "", 0.0) is not None else None
+
+    def _lack_of_quota(self, pod: Object) -> str | None:
+        """None where the pod may have a node; else why not, "" if its status says so already. Such a pod neither takes room
+        nor makes any, and is looked at again when the quota of its namespace changes."""
+        if self._quota is None:
+            return None
+        key = key_of(pod)
+        version = self._quota.version(key.namespace)
+        if self._refused.get(key.namespace, {}).get(key) == version:
+            return ""
+        why = self._quota.refusal(pod)
+        if not why:
+            self._forget_refusal(key)
+            return None
+        self._refused.setdefault(key.namespace, {})[key] = version
+        return why if conditions.unscheduled(pod, why, "", 0.0) is not None else ""
 
     async def _bind(self, pod: Object, ask: Ask, node: str) -> None:
         binding = {
@@ -179,7 +245,10 @@ class PodScheduler(Controller):
         except (ApiError, OSError) as error:
             if self._binding.pop(ask.uid, None) is not None:
                 self.book.drop_pod(ask.uid)
-                if not isinstance(error, NotFound) and key_of(pod) in self._waiting:
+                if isinstance(error, Forbidden):
+                    await self._tell(pod, Unplaced(error.message, {}))  # until a node, a pod or its quota changes
+                    self._refused.setdefault(ask.namespace, {})[key_of(pod)] = _ANY
+                elif not isinstance(error, NotFound) and key_of(pod) in self._waiting:
                     self._untried.add(key_of(pod))
                     self.queue.add_rate_limited(_PASS)
             return
@@ -195,6 +264,11 @@ class PodScheduler(Controller):
         if status is None:
             return
         self.recorder.event(PODS, pod, WARNING, "FailedScheduling", verdict.message, action="Scheduling")
+        await self._write_condition(pod, status)
+
+    async def _write_condition(self, pod: Object, status: Object | None) -> None:
+        if status is None:
+            return
         metadata = pod["metadata"]
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         try:
@@ -203,6 +277,8 @@ class PodScheduler(Controller):
             )
         except (Conflict, NotFound):
             return  # it has changed: its news bring it here again
+        except (Invalid, BadRequest) as error:  # what is stored is not valid: it cannot be told more than in events
+            self.aside.note(self.name, pod, error)
 
     async def _evict(self, pod: Object, eviction: Eviction) -> None:
         """Pods of lower priority make room; those already leaving are waited for."""

@@ -22,6 +22,7 @@ from gpuaas.controllers.ray_clusters.pods import (
 from gpuaas.controllers.ray_clusters.status import decide_status, is_suspended, is_suspending
 from gpuaas.runtime.controller import Controller, Deps, Requeue, owner_key
 from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.failed_pods import FailedPods
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import deletion_order, is_finished
 from gpuaas.runtime.writes import namespace_is_ending, write_status
@@ -39,6 +40,7 @@ class RayClusterController(Controller):
         self._clusters = self.follow(deps.informers.of(RAY_CLUSTERS))
         self._pods = self.follow(deps.informers.of(PODS), owner_key("RayCluster"))
         self._services = self.follow(deps.informers.of(SERVICES), owner_key("RayCluster"))
+        self._failed = FailedPods()
 
     async def reconcile(self, key: Key) -> Requeue | None:
         cluster = self._clusters.get(*key)
@@ -50,11 +52,12 @@ class RayClusterController(Controller):
         ):
             return None
         failure: ApiError | None = None
+        pause = self._failed.wait(uid_of(cluster), self._pods.owned_by(uid_of(cluster)), self.clock.now())
         try:
             await self._make_service(cluster)  # suspended or not
             if is_suspending(cluster):
                 await self._remove_all(cluster)
-            elif not is_suspended(cluster) and not cluster["spec"].get("suspend"):
+            elif not is_suspended(cluster) and not cluster["spec"].get("suspend") and not pause:
                 await self._make_head(cluster)
                 for group in groups_of(cluster):
                     await self._size_group(cluster, group)
@@ -69,7 +72,7 @@ class RayClusterController(Controller):
         await write_status(self.client, RAY_CLUSTERS, cluster, status)
         if failure is not None:
             raise failure
-        return None
+        return Requeue(pause) if pause else None
 
     async def _remove_all(self, cluster: Object) -> None:
         """Told even where there were none: that is how people see that it was suspended from the start."""

@@ -10,10 +10,13 @@ from gpuaas.client.resources import CLAIMS, CONTROLLER_REVISIONS, PODS, STATEFUL
 from gpuaas.controllers.stateful_sets import identity, plan
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
+from gpuaas.runtime.failed_pods import FailedPods
 from gpuaas.runtime.metadata import Key, controller_of, is_deleting, key_of, labels_of, uid_of
-from gpuaas.runtime.pods import ORPHANS, PodControl, orphan_index, phase_of, seconds_to_available, selector_of
+from gpuaas.runtime.pods import ORPHANS, PodControl, orphan_index, phase_of, seconds_to_available, selector_of, selects
 from gpuaas.runtime.revisions import Revisions, template_of
 from gpuaas.runtime.writes import namespace_is_ending, write_status
+
+_BURST = 500  # pods created by one pass
 
 
 class StatefulSetController(Controller):
@@ -31,6 +34,7 @@ class StatefulSetController(Controller):
         revisions = self.follow(deps.informers.of(CONTROLLER_REVISIONS), lambda _: ())
         self._revisions = Revisions(self.client, revisions, STATEFUL_SETS)
         self._control = PodControl(self.client, self.recorder, STATEFUL_SETS)
+        self._failed = FailedPods()
 
     def _concerned(self, pod: Mapping[str, Any]) -> Iterable[Key]:
         namespace = pod["metadata"]["namespace"]
@@ -38,12 +42,14 @@ class StatefulSetController(Controller):
         if reference is not None:
             return (Key(namespace, reference["name"]),) if reference["kind"] == "StatefulSet" else ()
         candidates = self._sets.in_namespace(namespace)
-        return [key_of(one) for one in candidates if selector_of(one).matches(labels_of(pod))]
+        return [key_of(one) for one in candidates if selects(one, labels_of(pod))]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         stateful_set = self._sets.get(*key)
         if stateful_set is None:
             return None
+        if is_deleting(stateful_set):
+            self._failed.forget(uid_of(stateful_set))
         candidates = self._pods.owned_by(uid_of(stateful_set)) + self._pods.indexed(ORPHANS, key.namespace)
 
         def is_member(pod: Object) -> bool:
@@ -58,6 +64,9 @@ class StatefulSetController(Controller):
         now = self.clock.now()
         situation = plan.Situation(stateful_set, pods, *names, now)
         steps = plan.decide(situation)
+        pause = self._failed.wait(uid_of(stateful_set), pods, now)
+        held = [pod for pod in steps.delete if pause and phase_of(pod) == "Failed"]
+        steps.delete = [pod for pod in steps.delete if pod not in held]
         error = await self._apply(situation, steps, template_of(current), template_of(update))
         new_status = plan.decide_status(situation, collisions, steps.updating)
         await write_status(self.client, STATEFUL_SETS, stateful_set, new_status)
@@ -66,7 +75,8 @@ class StatefulSetController(Controller):
         if error is not None:
             raise error
         wait = seconds_to_available(pods, situation.min_ready, now) if situation.min_ready else None
-        return Requeue(wait) if wait is not None else None
+        waits = [each for each in (wait, pause if held else None) if each is not None]
+        return Requeue(min(waits)) if waits else None
 
     async def _apply(
         self, situation: plan.Situation, steps: plan.Plan, current: Object, update: Object
@@ -81,7 +91,9 @@ class StatefulSetController(Controller):
         try:
             if not is_deleting(stateful_set):
                 await self._keep_up(stateful_set, situation.pods)
-            await asyncio.gather(*(self._create(stateful_set, made(ordinal), ordinal) for ordinal in steps.create))
+            await asyncio.gather(
+                *(self._create(stateful_set, made(ordinal), ordinal) for ordinal in steps.create[:_BURST])
+            )
             await asyncio.gather(*(self._delete(stateful_set, pod) for pod in steps.delete))
         except ApiError as error:
             return error

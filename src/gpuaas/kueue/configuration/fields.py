@@ -18,7 +18,7 @@ from gpuaas.base.selectors import LabelSelector, from_label_selector
 
 NEGATIVE = "must be greater than or equal to 0"
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 _MOST_SECONDS = 2**63 / 1e9
 
 

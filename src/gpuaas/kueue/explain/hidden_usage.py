@@ -17,7 +17,7 @@ Object = dict[str, Any]
 Held = dict[tuple[str, str], Quantity]  # by flavor and resource
 NAMESPACE = "other-namespaces"
 _STAND_IN = re.compile(rf"\b{NAMESPACE}/in-[a-z0-9.-]*[a-z0-9]")
-_NUMBER = re.compile(r"^\d+ workload\(s\) leaving")
+_NUMBER = re.compile(r"^[0-9]+ workload\(s\) leaving")
 _LONG_AGO = "1970-01-01T00:00:00Z"
 _HIGHEST = 2**31 - 1
 

@@ -6,7 +6,7 @@ known, and only while the reference's uid is really the owner's: a copied refere
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gpuaas.client.protocol import Resource
@@ -46,31 +46,39 @@ class Kinds:
     def manages(self, reference: View) -> bool:
         return (reference.get("apiVersion", ""), reference.get("kind", "")) in self._managed
 
+    def is_managed(self, resource: Resource) -> bool:
+        return (resource.api_version, resource.kind) in self._managed
+
     def owner_managed(self, obj: View) -> bool:
         reference = controller_of(obj)
         return reference is not None and self.manages(reference)
 
     def ancestor(self, obj: View, find: Owner, *, without_queue: bool) -> tuple[Resource, Object] | None:
         """The topmost managed owner; with `without_queue` also one that names no queue."""
-        namespace = obj["metadata"].get("namespace", "")
         top: tuple[Resource, Object] | None = None
+        for resource, parent in self.owners(obj, find):
+            if self.is_managed(resource) and (without_queue or queue_of(parent)):
+                top = resource, parent
+        return top
+
+    def owners(self, obj: View, find: Owner) -> Iterator[tuple[Resource, Object]]:
+        """The owner, its owner, and so on, as far as they are known kinds and really those that are meant."""
+        namespace = obj["metadata"].get("namespace", "")
         seen = {obj["metadata"].get("uid", "")}
         while (reference := controller_of(obj)) is not None:
             kind = (reference.get("apiVersion", ""), reference.get("kind", ""))
             resource = self._managed.get(kind) or self._passed.get(kind)
             if resource is None:
-                return top
+                return
             parent = find(resource, namespace, reference["name"])
             if parent is None:
                 raise OwnerMissing(f'workload owner not found: {resource} "{reference["name"]}" not found')
             if parent["metadata"].get("uid") != reference.get("uid"):
-                return top
-            if kind in self._managed and (without_queue or queue_of(parent)):
-                top = resource, parent
+                return
+            yield resource, parent
             if parent["metadata"].get("uid", "") in seen:
-                return top
+                return
             seen.add(parent["metadata"].get("uid", ""))
             if len(seen) > LIMIT:
                 raise TooDeep
             obj = parent
-        return top

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Resource
 from gpuaas.kueue.integrations import topology
 from gpuaas.kueue.integrations.integration import CannotCompose, Find, Finish, Suspendable
@@ -19,7 +20,7 @@ Object = dict[str, Any]
 View = Mapping[str, Any]
 
 APP_WRAPPERS = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", True, "AppWrapper")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_STEP = re.compile(r"\.([^.\[]+)|\[([0-9]+)\]")
 _POD = "template.spec.template"
 _NOTES = "workload.codeflare.dev.appwrapper/"
 _INDEX, _GROUP, _GROUPS = (
@@ -170,7 +171,8 @@ def value_at(template: Any, path: str) -> Any:
         if name:
             found = found.get(name) if isinstance(found, Mapping) else None
         else:
-            found = found[int(index)] if isinstance(found, Sequence) and int(index) < len(found) else None
+            at = natural(index)
+            found = found[at] if isinstance(found, Sequence) and at is not None and at < len(found) else None
     return found
 
 
@@ -211,12 +213,11 @@ def _number(template: View, path: str) -> int:
 
 
 def _topology(metadata: View, notes: Mapping[str, str]) -> Object | None:
-    count = notes.get(_GROUPS, "")
     return topology.request(
         metadata,
         index_label=notes.get(_INDEX, ""),
         group_label=notes.get(_GROUP, ""),
-        group_count=int(count) if count.isdigit() else None,
+        group_count=natural(notes.get(_GROUPS, "")),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.base.fielderrors import FieldError, forbidden, invalid, keyed
+from gpuaas.base.numbers import natural
 from gpuaas.client.resources import JOBS
 from gpuaas.kueue.integrations import keys, topology
 from gpuaas.kueue.integrations.integration import Find, Finish, Suspendable
@@ -149,8 +150,9 @@ def _ended_indexes(status: View, completions: int) -> int:
     for text in (status.get("completedIndexes"), status.get("failedIndexes")):
         for part in (text or "").split(","):
             first, _, last = part.partition("-")
-            if first.isdigit() and (last.isdigit() or not last):
-                ended.update(range(int(first), min(int(last or first), completions - 1) + 1))
+            start, end = natural(first), natural(last or first)
+            if start is not None and end is not None:
+                ended.update(range(start, min(end, completions - 1) + 1))
     return len(ended)
 
 

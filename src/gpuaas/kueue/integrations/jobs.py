@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.names import is_label_value
+from gpuaas.base.numbers import integer
 from gpuaas.client.kueue import FINALIZER, GROUP, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.kueue.integrations import keys
@@ -55,12 +56,8 @@ def prebuilt_of(job: View) -> str:
 
 
 def max_exec_time_of(job: View) -> int | None:
-    text = labels_of(job).get(keys.MAX_EXEC_TIME, "")
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if 0 < value < 2**31 else None
+    value = integer(labels_of(job).get(keys.MAX_EXEC_TIME, ""))
+    return value if value is not None and 0 < value < 2**31 else None
 
 
 def new_workload(

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from gpuaas.base.numbers import natural
 from gpuaas.engine.topology_values import HOSTNAME
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.jobs import annotations_of, labels_of
@@ -104,8 +105,7 @@ def _first_come(
 
 
 def _number(pod: View, label: str) -> int | None:
-    text = labels_of(pod).get(label, annotations_of(pod).get(label, ""))
-    return int(text) if text.isascii() and text.isdigit() else None
+    return natural(labels_of(pod).get(label, annotations_of(pod).get(label, "")))
 
 
 def _name(pod: View) -> str:

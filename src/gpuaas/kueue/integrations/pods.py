@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.base.numbers import natural
 from gpuaas.client.resources import PODS
 from gpuaas.kueue.integrations import keys, topology
 from gpuaas.kueue.integrations.integration import CannotCompose, Find, Finish, Queueable
@@ -38,12 +39,13 @@ def total_of(pod: View) -> int:
     text = annotations_of(pod).get(keys.GROUP_TOTAL)
     if text is None:
         raise CannotCompose(f"failed to extract '{keys.GROUP_TOTAL}' annotation")
-    if not text.removeprefix("+").isdigit():
+    total = natural(text.removeprefix("+"))
+    if total is None:
         raise CannotCompose(f'strconv.Atoi: parsing "{text}": invalid syntax')
-    if int(text) < 1:
+    if total < 1:
         words = f"incorrect annotation value '{keys.GROUP_TOTAL}={text}'"
         raise CannotCompose(f"{words}: group total count should be greater than zero")
-    return int(text)
+    return total
 
 
 def is_managed(pod: View) -> bool:

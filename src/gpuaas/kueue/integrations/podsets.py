@@ -135,9 +135,18 @@ def _merged(one: Info, more: Info) -> Info:
         _joined("labels", one.labels, more.labels),
         _joined("annotations", one.annotations, more.annotations),
         _joined("nodeSelector", one.node_selector, more.node_selector),
-        [*one.tolerations, *(each for each in more.tolerations if each not in one.tolerations)],
-        [*one.gates, *(each for each in more.gates if each not in one.gates)],
+        _united(one.tolerations, more.tolerations),
+        _united(one.gates, more.gates),
     )
+
+
+def _united(one: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    known = set(map(_hashable, one))
+    return [*one, *(each for each in more if _hashable(each) not in known)]
+
+
+def _hashable(entry: Any) -> Any:
+    return tuple(sorted(entry.items())) if isinstance(entry, Mapping) else entry
 
 
 def _joined(what: str, one: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuaas.base.fielderrors import FieldError, forbidden, invalid, keyed, too_long
 from gpuaas.base.names import is_dns1123_subdomain
+from gpuaas.base.numbers import integer, is_digits
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.integration import Integration, Queueable
 from gpuaas.kueue.integrations.jobs import (
@@ -167,9 +168,9 @@ def _elastic_update(job: View, old: View) -> list[FieldError]:
 def integer_complaint(text: str) -> str:
     """Go's words for what is no integer; "" for one."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not is_digits(digits):
         return f'strconv.Atoi: parsing "{text}": invalid syntax'
-    if not -(2**63) <= int(text) < 2**63:
+    if integer(text) is None:
         return f'strconv.Atoi: parsing "{text}": value out of range'
     return ""
 

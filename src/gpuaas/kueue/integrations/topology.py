@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, keyed, required
 from gpuaas.base.names import is_qualified_name
+from gpuaas.base.numbers import integer, is_digits, parse_integer
 from gpuaas.kueue.integrations import keys
 
 Object = dict[str, Any]
@@ -34,7 +35,7 @@ def request(
         asked["podsetSliceRequiredTopologyConstraints"] = json.loads(notes[keys.SLICE_LAYERS])
     elif keys.SLICE_TOPOLOGY in notes and keys.SLICE_SIZE in notes:
         asked["podSetSliceRequiredTopology"] = notes[keys.SLICE_TOPOLOGY]
-        asked["podSetSliceSize"] = int(notes[keys.SLICE_SIZE])
+        asked["podSetSliceSize"] = parse_integer(notes[keys.SLICE_SIZE])
     if index_label:
         asked["podIndexLabel"] = index_label
     if group_label:
@@ -92,7 +93,7 @@ def _group(where: str, notes: View) -> list[FieldError]:
     if keys.POD_SET_GROUP not in notes:
         return []
     at, name = keyed(where, keys.POD_SET_GROUP), notes[keys.POD_SET_GROUP]
-    found = [invalid(at, name, "must not be a number")] if name.isascii() and name.isdigit() else []
+    found = [invalid(at, name, "must not be a number")] if is_digits(name) else []
     found += [
         forbidden(at, f"may not be set when '{key}' is specified")
         for key in (keys.SLICE_SIZE, keys.SLICE_TOPOLOGY)
@@ -212,8 +213,5 @@ def _pair(name: str, members: Sequence[View], paths: Mapping[str, str]) -> list[
 
 
 def _number(text: str) -> int | None:
-    try:
-        value = int(text)
-    except ValueError:
-        return None
-    return value if -(2**31) <= value < 2**31 else None
+    value = integer(text)
+    return value if value is not None and -(2**31) <= value < 2**31 else None

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, keyed, not_supported, required
 from gpuaas.machinery.schema.model import Schema, SchemaSet
 from gpuaas.machinery.schema.rulechecks import check_rule_texts, check_rules
@@ -242,6 +243,7 @@ def _map_items(items: Any, keys: list[str], path: str) -> Iterator[FieldError]:
         detail = "must be object if parent array's x-kubernetes-list-type is map"
         yield invalid(child(path, "items", "type"), items.get("type", ""), detail)
     else:
+        again = {index for index, _ in duplicates(keys)}
         for index, key in enumerate(keys):
             place = items.get("properties", {}).get(key)
             if place is None:
@@ -250,7 +252,7 @@ def _map_items(items: Any, keys: list[str], path: str) -> Iterator[FieldError]:
                 at = child(keyed(child(path, "items", "properties"), key), "type")
                 detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
                 yield invalid(at, items["type"], detail)
-            if key in keys[:index]:
+            if index in again:
                 yield invalid(where, keys, "must not contain duplicate entries")
 
 

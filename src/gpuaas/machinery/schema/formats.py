@@ -16,8 +16,8 @@ from gpuaas.machinery.schema.scalars import Unreadable, parse_time
 
 _UUID: Final = r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 _HOST_LABEL: Final = r"[^\W_]([^\W_]|-){0,62}"
-_DURATION: Final = re.compile(r"[+-]?(0|((\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
-_SCALA_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)")
+_DURATION: Final = re.compile(r"[+-]?(0|(([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
+_SCALA_DURATION: Final = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
 _SCALA_UNIT: Final = re.compile(
     r"ns|us|µs|ms|s|m|h|d|w|wks?|hrs?|(nano|micro|milli)(s|seconds?)?|secs?|seconds?|mins?|minutes?|hours?|days?|weeks?"
 )
@@ -99,7 +99,7 @@ def _is_hostname(text: str) -> bool:
     labels = text.split(".")
     if len(text) > 255 or not all(re.fullmatch(_HOST_LABEL, label) and label[-1] != "-" for label in labels):
         return False
-    return len(labels) == 1 or re.fullmatch(r"[^\W\d_]{2,63}", labels[-1]) is not None
+    return len(labels) == 1 or re.fullmatch(r"[^\W0-9_]{2,63}", labels[-1]) is not None
 
 
 def _is_address(kind: type[ipaddress.IPv4Address] | type[ipaddress.IPv6Address]) -> Callable[[str], bool]:
@@ -148,9 +148,9 @@ _CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "isbn10": _shape(r"[0-9- ]{9,12}[0-9X]"),
     "isbn13": _shape(r"[0-9- ]{13,17}"),
     "creditcard": _shape(r"[0-9 -]{12,23}"),
-    "ssn": _shape(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "ssn": _shape(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
     "hexcolor": _shape(r"#?([0-9a-f]{3}|[0-9a-f]{6})"),
-    "rgbcolor": _shape(r"rgb\(\s*\d{1,3}\s*,\s*\d{1,3}\s*,\s*\d{1,3}\s*\)"),
+    "rgbcolor": _shape(r"rgb\(\s*[0-9]{1,3}\s*,\s*[0-9]{1,3}\s*,\s*[0-9]{1,3}\s*\)"),
     "byte": _is_base64,
     "password": lambda _: True,
     "date": _is_date,

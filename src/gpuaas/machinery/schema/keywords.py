@@ -12,11 +12,10 @@ import msgspec
 
 from gpuaas.base.fielderrors import FieldError, invalid, required, show, too_many
 from gpuaas.machinery.schema.model import MISSING
+from gpuaas.machinery.schema.paths import NO_PATH, Path, text_of
 from gpuaas.machinery.schema.valuechecks import (
     INT64,
-    NO_PATH,
     Check,
-    Path,
     classes_of,
     enum_check,
     field_of,
@@ -25,7 +24,6 @@ from gpuaas.machinery.schema.valuechecks import (
     message,
     number_check,
     string_check,
-    text_of,
     type_check,
     types_of,
     unplaced,

@@ -58,14 +58,16 @@ def canonical_time(value: Any) -> str | None:
     """metav1.Time: UTC, whole seconds. The zero time is written as null, so it is None here."""
     if value.__class__ is not str:
         raise Unreadable("", wrong_type="string")
-    return _time(value)
+    return _time(value) if len(value) <= _REMEMBERED else _time.__wrapped__(value)
 
 
 def canonical_micro_time(value: Any) -> str | None:
     """metav1.MicroTime: UTC, always six digits after the second."""
     if value.__class__ is not str:
         raise Unreadable("", wrong_type="string")
-    return value if _is_plain_micro_time(value) else _micro_time(value)
+    if _is_plain_micro_time(value):
+        return value
+    return _micro_time(value) if len(value) <= _REMEMBERED else _micro_time.__wrapped__(value)
 
 
 def _is_plain_micro_time(text: str) -> bool:
@@ -75,6 +77,9 @@ def _is_plain_micro_time(text: str) -> bool:
     except ValueError:
         return False
     return len(text) == 27 and moment.year > 1 and f"{moment.isoformat(timespec='microseconds')}Z" == text
+
+
+_REMEMBERED: Final = 64  # characters: a fraction may have any number of digits, and what is remembered stays in memory
 
 
 @lru_cache(maxsize=8_192)
@@ -95,26 +100,30 @@ _ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 # The elements of Go's layout in order: how it names each, what it may look like, and what is out of range.
 _ELEMENTS: Final = (
-    ("2006", re.compile(r"\d{4}"), None, ""),
+    ("2006", re.compile(r"[0-9]{4}"), None, ""),
     ("-", re.compile("-"), None, ""),
-    ("01", re.compile(r"\d{2}"), range(1, 13), "month"),
+    ("01", re.compile(r"[0-9]{2}"), range(1, 13), "month"),
     ("-", re.compile("-"), None, ""),
-    ("02", re.compile(r"\d{2}"), range(1, 32), "day"),
+    ("02", re.compile(r"[0-9]{2}"), range(1, 32), "day"),
     ("T", re.compile("T"), None, ""),
-    ("15", re.compile(r"\d{1,2}"), range(24), "hour"),
+    ("15", re.compile(r"[0-9]{1,2}"), range(24), "hour"),
     (":", re.compile(":"), None, ""),
-    ("04", re.compile(r"\d{2}"), range(60), "minute"),
+    ("04", re.compile(r"[0-9]{2}"), range(60), "minute"),
     (":", re.compile(":"), None, ""),
-    ("05", re.compile(r"\d{2}"), range(60), "second"),
-    (".000000", re.compile(r"\.\d{6}"), None, ""),
-    ("Z07:00", re.compile(r"Z|[+-]\d{2}:\d{2}"), None, ""),
+    ("05", re.compile(r"[0-9]{2}"), range(60), "second"),
+    (".000000", re.compile(r"\.[0-9]{6}"), None, ""),
+    ("Z07:00", re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}"), None, ""),
 )
-_FRACTION: Final = re.compile(r"[.,]\d+")
+_FRACTION: Final = re.compile(r"[.,][0-9]+")
+
+
+def parse_time(text: str, layout: str = _SECONDS_LAYOUT) -> datetime:
+    """An RFC 3339 time in UTC; raises `Unreadable` with the sentence Go's time.Parse would give."""
+    return _parsed(text, layout) if len(text) <= _REMEMBERED else _parsed.__wrapped__(text, layout)
 
 
 @lru_cache(maxsize=8_192)
-def parse_time(text: str, layout: str = _SECONDS_LAYOUT) -> datetime:
-    """An RFC 3339 time in UTC; raises `Unreadable` with the sentence Go's time.Parse would give."""
+def _parsed(text: str, layout: str) -> datetime:
     fields: dict[str, str] = {}
     at = 0
     for name, form, allowed, noun in _ELEMENTS:

@@ -6,12 +6,14 @@ something is to be said: decoding itself keeps no paths. At most a hundred probl
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from gpuaas.machinery.schema.model import Schema
+from gpuaas.machinery.schema.paths import NO_PATH, Path, text_of
 
 _MOST: Final = 100
+_LONGEST: Final = 64 * 1024  # characters of all paths together
 # Which keys an object holds twice, by the object's id; the object is kept so that no other can have its id.
 _Doubles = dict[int, tuple[dict[str, Any], set[str]]]
 
@@ -50,22 +52,37 @@ def _occurrences(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 def unknown_fields(schema: Schema, obj: Any) -> list[str]:
     """Paths of what the schema does not know, in the order they appear."""
-    return list(dict.fromkeys(_unknown(schema, obj, "")))[:_MOST]
+    return first_paths(_unknown(schema, obj, NO_PATH))
 
 
-def _unknown(schema: Schema, value: Any, path: str) -> Iterator[str]:
+def first_paths(found: Iterable[Path], most: int = _MOST) -> list[str]:
+    """The first different paths as text, as many as are worth reading. Only these are put together: a path is as long as
+    all the keys on it, which the client chose, and there may be as many as the object has values."""
+    texts: dict[str, None] = {}
+    size = 0
+    for path in found:
+        text = text_of(path)
+        size += len(text)
+        if size > _LONGEST and texts:
+            break
+        texts[text] = None
+        if len(texts) == most:
+            break
+    return list(texts)
+
+
+def _unknown(schema: Schema, value: Any, path: Path) -> Iterator[Path]:
     match value:
         case dict() if schema.properties or schema.additional is not None:
             for key, item in value.items():
                 place = schema.properties.get(key) or schema.additional
-                where = f"{path}.{key}" if path else key
                 if place is not None:
-                    yield from _unknown(place, item, where)
+                    yield from _unknown(place, item, (path, key))
                 elif not schema.preserve_unknown:
-                    yield where
+                    yield path, key
         case list() if schema.items is not None:
             for index, item in enumerate(value):
-                yield from _unknown(schema.items, item, f"{path}[{index}]")
+                yield from _unknown(schema.items, item, (path, index))
 
 
 def duplicate_fields(raw: bytes | str, schema: Schema | None = None) -> list[str]:
@@ -85,10 +102,10 @@ def duplicate_fields(raw: bytes | str, schema: Schema | None = None) -> list[str
     tree = json.loads(raw, object_pairs_hook=collect)
     if not doubles:
         return []
-    return list(_doubled(tree, doubles, schema, ""))[:_MOST]
+    return first_paths(_doubled(tree, doubles, schema, NO_PATH))
 
 
-def _doubled(value: Any, doubles: _Doubles, schema: Schema | None, path: str) -> Iterator[str]:
+def _doubled(value: Any, doubles: _Doubles, schema: Schema | None, path: Path) -> Iterator[Path]:
     if isinstance(value, dict):
         twice = doubles[id(value)][1] if id(value) in doubles else ()
         for key, item in value.items():
@@ -97,11 +114,10 @@ def _doubled(value: Any, doubles: _Doubles, schema: Schema | None, path: str) ->
                 place = schema.properties.get(key) or schema.additional
                 if place is None and not schema.preserve_unknown:
                     continue
-            where = f"{path}.{key}" if path else key
             if key in twice:
-                yield where
-            yield from _doubled(item, doubles, place, where)
+                yield path, key
+            yield from _doubled(item, doubles, place, (path, key))
     elif isinstance(value, list):
         items = schema.items if schema is not None else None
         for index, item in enumerate(value):
-            yield from _doubled(item, doubles, items, f"{path}[{index}]")
+            yield from _doubled(item, doubles, items, (path, index))

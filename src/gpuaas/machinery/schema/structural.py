@@ -7,7 +7,7 @@ kinds. `prune` and `apply_defaults` are its two halves. The result is a fresh tr
 Whether the values are right is module validation's question, whether the schema itself is, module definition's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
@@ -16,8 +16,9 @@ from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import show
 from gpuaas.machinery.schema.decode import Decoded, NotOfType, copy_json, decoder
 from gpuaas.machinery.schema.model import MISSING, Schema
+from gpuaas.machinery.schema.paths import NO_PATH, Path
 from gpuaas.machinery.schema.scalars import Unreadable
-from gpuaas.machinery.schema.strict import unknown_fields
+from gpuaas.machinery.schema.strict import first_paths, unknown_fields
 
 META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
@@ -33,6 +34,7 @@ class _Mode:
     drops_nulls: bool = True
 
 
+_MOST_PRUNED: Final = 1000  # paths, of which a client hears the first hundred in their order
 _LONGEST_INTEGER: Final = 1e21  # what is larger, Go writes with an exponent
 _PRUNE: Final = _Mode("prune", prunes=True, defaults=False)
 _DEFAULT: Final = _Mode("default", prunes=False, defaults=True)
@@ -186,26 +188,23 @@ def _lose_fields(value: Any, lost: list[str]) -> Any:
 
 
 def _pruned_paths(schema: Schema, obj: Mapping[str, Any]) -> list[str]:
-    return sorted(_pruned(schema, obj, "", root=True))
+    return sorted(first_paths(_pruned(schema, obj, NO_PATH, root=True), _MOST_PRUNED))
 
 
-def _pruned(schema: Schema | None, value: Any, path: str, *, root: bool = False) -> list[str]:
-    found: list[str] = []
+def _pruned(schema: Schema | None, value: Any, path: Path, *, root: bool = False) -> Iterator[Path]:
     match value:
         case dict():
             for key, item in value.items():
                 if key in META_FIELDS and (root or (schema is not None and schema.embedded)):
                     continue
-                where = f"{path}.{key}" if path else key
                 place = (schema.properties.get(key) or schema.additional) if schema is not None else None
                 if place is not None:
-                    found.extend(_pruned(place, item, where))
+                    yield from _pruned(place, item, (path, key))
                 elif schema is None or not schema.preserve_unknown:
-                    found.append(where)
+                    yield path, key
         case list() if schema is None or schema.items is not None or not schema.preserve_unknown:
             for index, item in enumerate(value):
-                found.extend(_pruned(schema.items if schema is not None else None, item, f"{path}[{index}]"))
-    return found
+                yield from _pruned(schema.items if schema is not None else None, item, (path, index))
 
 
 def _read_metadata(schema: Schema, obj: dict[str, Any], metadata: Schema) -> list[str]:

@@ -6,7 +6,8 @@ stricter schema does not lock existing objects. Rules in CEL are module rules' q
 `blocks_rules` finds nothing: a rule may not see values of the wrong type.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from gpuaas.api.metadata import validate_metadata
@@ -15,8 +16,12 @@ from gpuaas.base.fielderrors import child as child_path
 from gpuaas.base.names import is_dns1035_label, is_path_segment
 from gpuaas.machinery.schema.keywords import compile_check
 from gpuaas.machinery.schema.model import MISSING, Schema
+from gpuaas.machinery.schema.paths import NO_PATH
 from gpuaas.machinery.schema.structural import has_embedded, in_order
-from gpuaas.machinery.schema.valuechecks import NO_PATH, Check
+from gpuaas.machinery.schema.valuechecks import Check
+
+_MOST_ERRORS: Final = 2_000
+_ERROR_TEXT: Final = 1 << 20  # characters of paths and messages
 
 _BLOCKING = frozenset(
     ("FieldValueNotSupported", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")
@@ -56,11 +61,35 @@ def check_value(source: Mapping[str, Any], value: Any, prefix: str) -> list[Fiel
 
 
 def _run(check: Check, value: Any, old: Any) -> list[FieldError]:
-    errors: list[FieldError] = []
-    check(value, old, NO_PATH, errors)
+    errors = _Findings()
+    with suppress(_EnoughError):  # what has been found says what is wrong
+        check(value, old, NO_PATH, errors)
     if errors and old is not MISSING and old == value:
         return []
     return list(dict.fromkeys(errors))
+
+
+class _EnoughError(Exception):
+    """More is wrong than anybody will read."""
+
+
+class _Findings(list[FieldError]):
+    """The errors of one object, up to a budget: each repeats the path to its place and the value there, so that a few
+    long keys would make gigabytes of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = _ERROR_TEXT
+
+    def append(self, error: FieldError) -> None:
+        super().append(error)
+        self._left -= len(error.path) + len(error.body)
+        if self._left < 0 or len(self) >= _MOST_ERRORS:
+            raise _EnoughError
+
+    def extend(self, errors: Iterable[FieldError]) -> None:
+        for error in errors:
+            self.append(error)
 
 
 def _placed(error: FieldError, prefix: str) -> FieldError:

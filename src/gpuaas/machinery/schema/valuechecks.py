@@ -11,23 +11,10 @@ from typing import Any, Final
 from gpuaas.base.fielderrors import FieldError, invalid, show, too_long, type_invalid
 from gpuaas.machinery.schema.formats import format_check, is_recognized
 from gpuaas.machinery.schema.gopattern import BadPattern, go_regex
+from gpuaas.machinery.schema.paths import Path, text_of
 
-# The steps to a value, innermost outside: (((), "spec"), "items"), 3).
-Path = tuple[Any, ...]
-NO_PATH: Final[Path] = ()
 # What a check gets: the value, its old value (MISSING when there is none to compare with), the path, the errors so far.
 Check = Callable[[Any, Any, Path, list[FieldError]], None]
-
-
-def text_of(path: Path) -> str:
-    steps: list[Any] = []
-    while path:
-        path, step = path
-        steps.append(step)
-    text = ""
-    for step in reversed(steps):
-        text = f"{text}[{step}]" if isinstance(step, int) else f"{text}.{step}" if text else step
-    return text
 
 
 def field_of(name: str) -> str:

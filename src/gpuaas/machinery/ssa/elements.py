@@ -14,6 +14,7 @@ import msgspec
 from gpuaas.machinery.ssa.gotext import to_json, verb_q
 
 Order = tuple[Any, ...]
+_REMEMBERED = 512  # characters: a longer one would only fill memory
 
 
 def key_element(fields: list[tuple[str, Any]]) -> str:
@@ -26,13 +27,17 @@ def key_element(fields: list[tuple[str, Any]]) -> str:
 def value_element(value: Any) -> str:
     """The element of a set, by its value."""
     if type(value) is str:
-        return _string_value(value)
+        return _string_value(value) if len(value) <= _REMEMBERED else _string_value.__wrapped__(value)
     return f"v:{to_json(value)}"
 
 
-@lru_cache(maxsize=8192)
 def one_string_key(name: str, value: str) -> str:
     """The most common element: a list's item by its name."""
+    return _one_string_key(name, value) if len(value) <= _REMEMBERED else _one_string_key.__wrapped__(name, value)
+
+
+@lru_cache(maxsize=8192)
+def _one_string_key(name: str, value: str) -> str:
     return f"{_key_start(name)}{to_json(value)}}}"
 
 
@@ -76,9 +81,13 @@ def _decode(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-@lru_cache(maxsize=8192)
 def order(element: str) -> Order:
     """Sorts fields, then keys, then values, then indices; numbers by size, not by their digits."""
+    return _order(element) if len(element) <= _REMEMBERED else _order.__wrapped__(element)
+
+
+@lru_cache(maxsize=8192)
+def _order(element: str) -> Order:
     match element[0]:
         case "f":
             return (0, element)

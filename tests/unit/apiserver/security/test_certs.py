@@ -1,5 +1,6 @@
 """The certificate authority: what it makes works in a real TLS handshake, and is renewed when it must be."""
 
+import json
 import ssl
 import stat
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from gpuaas.apiserver.security.certs import Authority, check_name, cluster_of, serving_names, subject_of
 from gpuaas.apiserver.security.keys import SigningKey, key_pem, make_key
@@ -167,3 +169,50 @@ def test_a_start_with_good_certificates_does_not_import_cryptography(tmp_path: P
         "sys.exit('cryptography' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def validity(path: Path) -> tuple[float, float]:
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    return certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
+
+
+@pytest.mark.parametrize("ahead", [DAY, 400 * DAY, 20 * 365 * DAY])
+def test_what_is_not_valid_yet_is_replaced_once_the_clock_is_right(tmp_path: Path, ahead: float) -> None:
+    Authority(tmp_path, NOW + ahead).serving(["localhost"])
+    key = (tmp_path / "ca.key").read_bytes()
+    authority = Authority(tmp_path, NOW)
+    assert handshake(authority, "localhost") is None
+    assert (tmp_path / "ca.key").read_bytes() == key
+
+
+def test_a_certificate_of_an_expired_authority_works_again(tmp_path: Path) -> None:
+    Authority(tmp_path, NOW - 11 * 365 * DAY).serving(["localhost"])
+    assert handshake(Authority(tmp_path, NOW), "localhost") is None
+
+
+def test_the_authority_is_renewed_for_the_same_key_long_before_its_end(tmp_path: Path) -> None:
+    before = NOW - (3650 - 380) * DAY
+    Authority(tmp_path, before).serving(["localhost"])
+    old = (tmp_path / "ca.crt").read_bytes()
+    authority = Authority(tmp_path, NOW)
+    authority.serving(["localhost"])
+    assert (tmp_path / "ca.crt").read_bytes() != old
+    assert validity(tmp_path / "serving.crt")[1] < validity(tmp_path / "ca.crt")[1]
+    authority.certificate_file = tmp_path / "old.crt"  # of a client that still has the copy it was given
+    authority.certificate_file.write_bytes(old)
+    trusting = ssl.create_default_context(cafile=str(authority.certificate_file))
+    assert trusting.get_ca_certs()
+    subprocess.run(
+        ["openssl", "verify", "-CAfile", tmp_path / "old.crt", tmp_path / "serving.crt"], check=True, timeout=20
+    )
+
+
+def test_a_note_of_an_earlier_version_is_no_reason_to_make_another_authority(tmp_path: Path) -> None:
+    Authority(tmp_path, NOW).serving(["localhost"])
+    before = (tmp_path / "ca.crt").read_bytes()
+    note = json.loads((tmp_path / "serving.json").read_text())
+    del note["starts"], note["authority"]
+    (tmp_path / "serving.json").write_text(json.dumps(note))
+    Authority(tmp_path, NOW).serving(["localhost"])
+    assert (tmp_path / "ca.crt").read_bytes() == before
+    assert "authority" in json.loads((tmp_path / "serving.json").read_text())

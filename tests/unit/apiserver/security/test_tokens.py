@@ -10,6 +10,8 @@ from gpuaas.apiserver.security.tokens import UserExists, Users
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.ids import SeededIds
 
+_RECORD = b'[{"name": "a", "uid": "u", "token_sha256": "%s", "created": 1}]'
+
 
 @pytest.fixture
 def clock() -> VirtualClock:
@@ -76,17 +78,29 @@ def test_names_that_would_be_somebody_else_are_refused(users: Users, name: str) 
         users.add(name, SeededIds())
 
 
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[{", b"{}", b"[1]", b"\xff\xfe", b'[{"name": "a", "uid": "u"}]', _RECORD % b"zz", _RECORD % b"ab", None],
+)
 def test_a_file_spoiled_by_hand_lets_nobody_new_in_and_nobody_out(
-    users: Users, tmp_path: Path, clock: VirtualClock
+    users: Users, tmp_path: Path, clock: VirtualClock, text: bytes | None
 ) -> None:
     _, token = users.add("alice", SeededIds())
     assert users.authenticate(token)
-    (tmp_path / "users.json").write_text("[{")
+    (tmp_path / "users.json").unlink()
+    if text is None:
+        (tmp_path / "users.json").mkdir()
+    else:
+        (tmp_path / "users.json").write_bytes(text)
     clock.advance(1.1)
     assert users.authenticate(token)
-    with pytest.raises(ValueError, match="is not a list of users"):
+    with pytest.raises(ValueError, match=r"users.json (is not a list of users|cannot be read)"):
         users.list()
     clock.advance(1.1)
-    (tmp_path / "users.json").unlink()
+    assert users.authenticate(token)
+    if text is None:
+        (tmp_path / "users.json").rmdir()
+    else:
+        (tmp_path / "users.json").unlink()
     clock.advance(1.1)
     assert users.authenticate(token) is None

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
-from gpuaas.client.protocol import Object, Resource
+from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.client.resources import (
     CRON_JOBS,
     DAEMON_SETS,
@@ -437,3 +437,41 @@ def test_pods_made_by_hand_for_unheld_kinds_are_gated(strict: Strict, resource: 
     ]
     strict.house.create(PODS, made)
     assert _is_held(strict.house.get(PODS, team, "agent-1"))
+
+
+def deactivated(strict: Strict, team: str, owner: str) -> Object:
+    """The workload once it is evicted and has given its quota back."""
+    house = strict.house
+    name = house.admitted(team, owner)["metadata"]["name"]
+    house.patch(WORKLOADS, team, name, {"spec": {"active": False}})
+    found: Object = house.until(
+        lambda: (now := house.get(WORKLOADS, team, name)) and condition(now, "QuotaReserved") == "False" and now,
+        f"{name} keeps its quota",
+    )
+    return found
+
+
+def test_a_job_that_is_given_an_owner_later_stops_with_its_own_workload(strict: Strict) -> None:
+    house, team = strict.house, strict.team()
+    for name in ("one", "other"):
+        house.create(JOBS, job(team, name))
+        house.admitted(team, name)
+    house.until(lambda: not is_suspended(house, team, "one"))
+    owner = house.get(JOBS, team, "other")
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "other", "uid": owner["metadata"]["uid"]}
+    house.patch(JOBS, team, "one", {"metadata": {"ownerReferences": [{**reference, "controller": True}]}})
+    deactivated(strict, team, "one")
+    assert is_suspended(house, team, "one")
+
+
+def test_a_group_whose_pods_are_gone_gives_its_quota_back_when_evicted(strict: Strict) -> None:
+    house, team = strict.house, strict.team()
+    pod = with_note(with_label(plain(team, "a", template(1)["spec"]), GROUP, "group"), TOTAL, "1")
+    house.create(PODS, with_label(pod, QUEUE, "lq"))
+    house.admitted(team, "a")
+    house.delete(PODS, team, "a", propagation=Propagation.ORPHAN)
+    house.until(lambda: house.find(PODS, team, "a") is None)
+    house.settled()
+    if house.find(WORKLOADS, team, "group") is not None:
+        house.patch(WORKLOADS, team, "group", {"spec": {"active": False}})
+        house.until(lambda: condition(house.get(WORKLOADS, team, "group"), "QuotaReserved") == "False")

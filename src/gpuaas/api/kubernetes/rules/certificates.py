@@ -14,6 +14,7 @@ from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes.rules.others import Plain
 from gpuaas.api.metadata import View
 from gpuaas.base.clock import rfc3339
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, not_supported, required, too_long
 from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain, is_path_segment
 
@@ -152,7 +153,7 @@ def _usage_errors(usages: Any) -> list[FieldError]:
     unknown = [
         not_supported(child(path, index), usage, _USAGES) for index, usage in enumerate(usages) if usage not in _USAGES
     ]
-    again = [duplicate(child(path, index), usage) for index, usage in enumerate(usages) if usage in usages[:index]]
+    again = [duplicate(child(path, index), usage) for index, usage in duplicates(usages)]
     return unknown + again
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import dns_label, each, known, positive, qualified_name, unchanged
 from gpuaas.api.metadata import View, label_messages, validate_annotations, validate_labels
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import (
     FieldError,
     child,
@@ -39,7 +40,7 @@ _NO_IDENTIFIER: Final = (
 )
 _VALUES: Final = ("int", "bool", "string", "version")
 _SEMVER: Final = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
+    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
 )
 _PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
@@ -169,7 +170,7 @@ def _claim(spec: View, path: str) -> list[FieldError]:
 
 
 def _repeated(names: Sequence[str], path: str) -> list[FieldError]:
-    return [duplicate(f"{path}[{index}]", name) for index, name in enumerate(names) if name in names[:index]]
+    return [duplicate(f"{path}[{index}]", name) for index, name in duplicates(names)]
 
 
 def _request(request: View, path: str) -> list[FieldError]:

@@ -4,7 +4,9 @@ from typing import Final
 
 from gpuaas.api.kubernetes.rules.checks import each, known, nonnegative, qualified_name
 from gpuaas.api.metadata import View
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, invalid, required, too_long, too_many
+from gpuaas.base.numbers import natural
 
 _ACTIONS: Final = ("Count", "FailIndex", "FailJob", "Ignore")
 _INDEXES_LIMIT: Final = 64 * 1024
@@ -81,10 +83,11 @@ def _exit_codes(codes: View, containers: set[str | None], path: str) -> list[Fie
         errors.append(invalid(at, codes.get("values"), "at least one value is required"))
     elif len(values) > 255:
         errors.append(too_many(at, len(values), 255))
+    again = {index for index, _ in duplicates(values)}
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             errors.append(invalid(child(at, index), value, "must not be 0 for the In operator"))
-        if value in values[:index]:
+        if index in again:
             errors.append(duplicate(child(at, index), value))
     if values != sorted(values):
         errors.append(invalid(at, values, "must be ordered"))
@@ -135,11 +138,12 @@ def _interval(text: str, completions: int) -> tuple[int, int]:
         )
     numbers: list[int] = []
     for limit in limits:
-        if not limit.isdecimal():
+        number = natural(limit)
+        if number is None:
             raise ValueError(f'cannot convert string to integer for index: "{limit}"')
-        if int(limit) >= completions:
+        if number >= completions:
             raise ValueError(f'too large index: "{limit}"')
-        numbers.append(int(limit))
+        numbers.append(number)
     if len(numbers) == 2 and numbers[0] >= numbers[1]:
         raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
     return numbers[0], numbers[-1]

@@ -8,6 +8,7 @@ from gpuaas.api.kubernetes.rules.checks import each, qualified_name
 from gpuaas.api.kubernetes.rules.placement import taint_effect
 from gpuaas.api.kubernetes.rules.resources import resource_amount
 from gpuaas.api.metadata import View
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, required, show
 from gpuaas.base.names import is_label_value
 
@@ -96,6 +97,5 @@ def _addresses(obj: View) -> list[FieldError]:
     addresses = (obj.get("status") or {}).get("addresses") or []
     return [
         duplicate(f"status.addresses[{index}]", {"Type": entry.get("type", ""), "Address": entry.get("address", "")})
-        for index, entry in enumerate(addresses)
-        if entry in addresses[:index]
+        for index, entry in duplicates(addresses)
     ]

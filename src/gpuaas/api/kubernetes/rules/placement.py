@@ -1,5 +1,6 @@
 """Where a pod may run: affinity, tolerations, spreading over topology domains."""
 
+from collections import Counter
 from typing import Final
 
 from gpuaas.api.kubernetes.rules.checks import (
@@ -67,19 +68,22 @@ def taint_effect(effect: str, path: str) -> list[FieldError]:
 def validate_spread(spec: View, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     constraints = spec.get("topologySpreadConstraints") or ()
-    for index, (constraint, at) in enumerate(each(spec, "topologySpreadConstraints", path)):
+    left = Counter(map(_spread_key, constraints))  # how many of each are still to come
+    for constraint, at in each(spec, "topologySpreadConstraints", path):
         key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         errors += positive(constraint.get("maxSkew", 0), child(at, "maxSkew"))
         if not key:
             errors.append(required(child(at, "topologyKey"), "can not be empty"))
         errors += known(action, ("DoNotSchedule", "ScheduleAnyway"), child(at, "whenUnsatisfiable"))
-        later = {
-            (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in constraints[index + 1 :]
-        }
-        if (key, action) in later:
+        left[key, action] -= 1
+        if left[key, action]:
             errors.append(duplicate(child(at, "{topologyKey, whenUnsatisfiable}"), f"{{{key}, {action}}}"))
         errors += _spread_details(constraint, action, at)
     return errors
+
+
+def _spread_key(constraint: View) -> tuple[str, str]:
+    return constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
 
 
 def _spread_details(constraint: View, action: str, path: str) -> list[FieldError]:

@@ -178,10 +178,10 @@ def _deadline(spec: View, before: View) -> list[FieldError]:
 
 
 def _tolerations(spec: View, before: View) -> list[FieldError]:
-    def without_seconds(toleration: View) -> dict[str, Any]:
-        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+    def without_seconds(toleration: View) -> tuple[Any, ...]:
+        return tuple(toleration.get(key, "") for key in ("key", "operator", "value", "effect"))
 
-    kept = [without_seconds(toleration) for toleration in spec.get("tolerations") or ()]
+    kept = {without_seconds(toleration) for toleration in spec.get("tolerations") or ()}
     if any(without_seconds(toleration) not in kept for toleration in before.get("tolerations") or ()):
         text = "existing toleration can not be modified except its tolerationSeconds"
         return [forbidden("spec.tolerations", text)]

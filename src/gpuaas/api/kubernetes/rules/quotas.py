@@ -13,12 +13,13 @@ from gpuaas.api.kubernetes.rules.resources import (
     resource_name,
 )
 from gpuaas.api.metadata import View
-from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, keyed, required
+from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, keyed, required, too_many
 from gpuaas.base.names import is_qualified_name
 from gpuaas.base.quantity import NANO, Quantity, parse_quantity
 
 _LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 _AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+_MOST_SCOPES: Final = 100  # each is told about with all of them
 SCOPES: Final = (
     "Terminating",
     "NotTerminating",
@@ -99,11 +100,13 @@ def _amounts(amounts: Mapping[str, Any] | None, path: str) -> list[FieldError]:
 def _scopes(spec: View) -> list[FieldError]:
     scopes = list(spec.get("scopes") or ())
     errors: list[FieldError] = []
+    if len(scopes) > _MOST_SCOPES:
+        return [too_many("spec.scopes", len(scopes), _MOST_SCOPES)]
     for scope in scopes:
         if scope not in SCOPES:
             errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
         unfit = [name for name in spec.get("hard") or () if not _scope_fits(scope, name)]
-        errors += [invalid("spec.scopes", scopes, "unsupported scope applied to resource")] * len(unfit)
+        errors += [invalid("spec.scopes", scopes, "unsupported scope applied to resource")] * min(len(unfit), 10)
     return errors + [invalid("spec.scopes", scopes, "conflicting scopes") for _ in range(_conflicts(scopes))]
 
 
@@ -132,12 +135,15 @@ def _scope_selector(spec: View) -> list[FieldError]:
         return []
     at = "spec.scopeSelector.matchExpressions"
     errors: list[FieldError] = []
-    for term in selector.get("matchExpressions") or ():
+    terms = selector.get("matchExpressions") or ()
+    if len(terms) > _MOST_SCOPES:
+        return [too_many(at, len(terms), _MOST_SCOPES)]
+    for term in terms:
         scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
         if scope not in SCOPES:
             errors.append(invalid(f"{at}.scopeName", scope, "unsupported scope"))
         unfit = [name for name in spec.get("hard") or () if not _scope_fits(scope, name)]
-        errors += [invalid(at, dict(selector), "unsupported scope applied to resource")] * len(unfit)
+        errors += [invalid(at, dict(selector), "unsupported scope applied to resource")] * min(len(unfit), 10)
         if scope in SCOPES and scope not in ("PriorityClass", "VolumeAttributesClass") and operator != "Exists":
             errors.append(invalid(f"{at}.operator", operator, _EXISTS_ONLY))
         match operator:

@@ -1,5 +1,6 @@
 """Names and amounts of resources: which names are right where, and what requests and limits must obey together."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -26,6 +27,7 @@ _COUNTED: Final = frozenset(
 _REQUESTED: Final = frozenset(f"{kind}.{name}" for kind in ("requests", "limits") for name in _COMPUTE)
 _QUOTA: Final = _COMPUTE | _REQUESTED | _COUNTED | {"requests.storage"}
 _STANDARD: Final = _QUOTA | {"storage"}
+_LONGEST_LIST: Final = 1_000  # characters of what would have been right, with each of what is not
 _HUGE_PAGES: Final = "hugepages-"
 _NATIVE_PREFIX: Final = "kubernetes.io/"
 
@@ -164,8 +166,10 @@ def _against_limit(name: str, amount: Any, limits: View, path: str, limits_path:
 def _claims(resources: View, path: str, pod_claims: Sequence[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     seen: set[str] = set()
+    parts = Counter[str]()  # how many requests of a claim have been named
+    known = frozenset(pod_claims)
     where = "must be one of the names in pod.spec.resourceClaims"
-    where += ": " + ", ".join(sorted(set(pod_claims))) if pod_claims else " which is empty"
+    where += f": {', '.join(sorted(known))[:_LONGEST_LIST]}" if pod_claims else " which is empty"
     for index, (claim, _) in enumerate(each(resources, "claims", "")):
         at, name, request = child(path, index), claim.get("name", ""), claim.get("request", "")
         if not name:
@@ -177,8 +181,10 @@ def _claims(resources: View, path: str, pod_claims: Sequence[str]) -> list[Field
         if name in seen or key in seen:
             errors.append(duplicate(at, name if name in seen else key))
         elif not request:
-            errors += [duplicate(at, name) for other in sorted(seen) if other.startswith(f"{name}/")]
+            errors += [duplicate(at, name)] * parts[name]
+        if request and key not in seen:
+            parts[name] += 1
         seen.add(key)
-        if name not in pod_claims:
+        if name not in known:
             errors.append(FieldError("FieldValueNotFound", at, f"Not found: {show(name)}: {where}"))
     return errors

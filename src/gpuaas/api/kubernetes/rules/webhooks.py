@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import each, known, one_of, qualified_name
 from gpuaas.api.metadata import View, validate_label_selector
+from gpuaas.base.duplicates import duplicates
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, required, too_many
 
 _FAILURE: Final = ("Fail", "Ignore")
@@ -262,9 +263,10 @@ def _actions(actions: list[Any], path: str) -> list[FieldError]:
     if not actions:
         return [required(path, "at least one validation action is required")]
     errors: list[FieldError] = []
+    again = {index for index, _ in duplicates(actions)}
     for index, action in enumerate(actions):
         errors += known(action, ("Audit", "Deny", "Warn"), f"{path}[{index}]")
-        if action in actions[:index]:
+        if index in again:
             errors.append(duplicate(f"{path}[{index}]", action))
     if "Deny" in actions and "Warn" in actions:
         text = (

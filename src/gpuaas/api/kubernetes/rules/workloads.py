@@ -21,6 +21,7 @@ from gpuaas.api.kubernetes.rules.selectors import (
 from gpuaas.api.metadata import View, validate_label_selector
 from gpuaas.base.fielderrors import FieldError, child, forbidden, invalid, required, show
 from gpuaas.base.names import is_dns1123_label
+from gpuaas.base.numbers import natural
 
 _PERCENT: Final = (
     "a valid percent string must be a numeric string followed by an ending '%'"
@@ -287,12 +288,12 @@ def amount_of(value: int | str | None) -> int:
     """The number in an int-or-percent; 0 for what cannot be read."""
     if isinstance(value, str):
         found = re.fullmatch("([0-9]+)%?", value)
-        return int(found[1]) if found else 0
+        return (natural(found[1]) or 0) if found else 0
     return value or 0
 
 
 def at_most_all(value: int | str | None, path: str) -> list[FieldError]:
-    too_much = isinstance(value, str) and re.fullmatch("[0-9]+%", value) and int(value[:-1]) > 100
+    too_much = isinstance(value, str) and re.fullmatch("[0-9]+%", value) and natural(value[:-1]) not in range(101)
     return [invalid(path, value, "must not be greater than 100%")] if too_much else []
 
 
@@ -391,7 +392,8 @@ def _stateful_template(spec: View) -> list[FieldError]:
     }
     names = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
     claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
-    others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in names]
+    taken = frozenset(names)
+    others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in taken]
     if claimed:
         pod_spec["volumes"] = claimed + others
     template["spec"] = pod_spec

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+from gpuaas.base.numbers import parse_integer
 from gpuaas.machinery.schema.cel.types import (
     BOOL,
     BYTES,
@@ -186,13 +187,15 @@ def _through(index: Callable[[Any, Any], Opt]) -> Callable[[Opt, Any], Opt]:
 
 def _to_int(text: str) -> int:
     try:
-        return _int(int(text))
+        return _int(parse_integer(text))
     except ValueError:
         raise CelError("type conversion error from 'string' to 'int'") from None
 
 
 def _to_double(text: str) -> float:
     try:
+        if not text.isascii() or "_" in text or text != text.strip():
+            raise ValueError
         return float(text)
     except ValueError:
         raise CelError("type conversion error from 'string' to 'double'") from None
@@ -303,7 +306,7 @@ _TIME_PARTS: Final[dict[str, Callable[[datetime], int]]] = {
 }
 
 
-_OFFSET: Final = re.compile(r"([+-]?)(\d\d):(\d\d)")
+_OFFSET: Final = re.compile(r"([+-]?)([0-9]{2}):([0-9]{2})")
 
 
 def _in_zone(moment: datetime, zone: str) -> datetime:

@@ -13,6 +13,7 @@ from gpuaas.base.names import (
     is_label_value,
     is_qualified_name,
 )
+from gpuaas.base.numbers import is_digits, natural
 from gpuaas.machinery.schema.cel.library import add
 from gpuaas.machinery.schema.cel.types import BOOL, FORMAT, INT, SEMVER, STRING, list_of, optional_of
 from gpuaas.machinery.schema.cel.values import NONE, CelError, NamedFormat, Opt, name_class
@@ -92,11 +93,11 @@ class Semver:
 
 
 def _rank(part: str) -> tuple[bool, int, str]:
-    return (False, int(part), "") if part.isdigit() else (True, 0, part)
+    return (False, len(part), part) if is_digits(part) else (True, 0, part)  # no leading zeros: the longer is larger
 
 
-_NUMBER: Final = r"(0|[1-9]\d*)"
-_PART: Final = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
+_NUMBER: Final = r"(0|[1-9][0-9]*)"
+_PART: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _SEMVER: Final = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_PART}(?:\.{_PART})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?", re.ASCII
 )
@@ -107,7 +108,10 @@ def read_semver(text: str, lenient: bool = False) -> Semver:
     if found is None:
         raise CelError(_complaint(text))
     major, minor, patch, before = found.groups()
-    return Semver((int(major), int(minor), int(patch)), tuple(before.split(".")) if before else ())
+    numbers = natural(major), natural(minor), natural(patch)
+    if numbers[0] is None or numbers[1] is None or numbers[2] is None:
+        raise CelError("a version number of more than 64 bits")
+    return Semver((numbers[0], numbers[1], numbers[2]), tuple(before.split(".")) if before else ())
 
 
 def _normal(text: str) -> str:
@@ -126,7 +130,7 @@ def _complaint(text: str) -> str:
     if len(parts) != 3:
         return "No Major.Minor.Patch elements found"
     for name, part in zip(("major", "minor"), parts, strict=False):
-        if not part.isdigit():
+        if not is_digits(part):
             return f'Invalid character(s) found in {name} number "{part}"'
         if part != "0" and part.startswith("0"):
             return f'{name.capitalize()} number must not contain leading zeroes "{part}"'

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gpuaas.base.numbers import is_digits
 from gpuaas.machinery.schema.cel.library import add
 from gpuaas.machinery.schema.cel.types import BOOL, DYN, INT, STRING, list_of
 from gpuaas.machinery.schema.cel.values import CelError, kind_of, show_double, show_span, show_time
@@ -99,7 +100,7 @@ def format_text(template: str, args: list[Any]) -> str:
         precision = -1
         if template[at : at + 1] == ".":
             end = at + 1
-            while template[end : end + 1].isdigit():
+            while is_digits(template[end : end + 1]):
                 end += 1
             precision, at = int(template[at + 1 : end] or 0), end
         clause = template[at : at + 1]
@@ -127,7 +128,7 @@ _CLAUSES: Final = {
     "o": (("int", "uint"), "octal clause can only be used on integers"),
     "x": (("int", "uint", "string", "bytes"), "only integers, byte buffers, and strings can be formatted as hex"),
 }
-_CLAUSE: Final = re.compile(r"%(?:\.\d*)?(.?)", re.DOTALL)
+_CLAUSE: Final = re.compile(r"%(?:\.[0-9]*)?(.?)", re.DOTALL)
 
 
 def format_problem(template: str, types: Sequence[str]) -> tuple[int, str] | None:

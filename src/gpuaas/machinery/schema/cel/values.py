@@ -129,8 +129,9 @@ def is_of(type_: Type, value: Any) -> bool:
     return kind == "map" if type_.fields is not None else kind == type_.name
 
 
-_SPAN: Final = re.compile(r"([+-]?)((?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
-_SPAN_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_SPAN: Final = re.compile(r"([+-]?)((?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|0)")
+_SPAN_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_LONGEST_SPAN: Final = 1_000
 _UNITS: Final = {
     "ns": 1,
     "us": 1_000,
@@ -146,7 +147,7 @@ _UNITS: Final = {
 def parse_span(text: str) -> Span:
     """Go's durations: 1h30m, 250ms, -1.5s."""
     found = _SPAN.fullmatch(text)
-    if not found:
+    if not found or len(text) > _LONGEST_SPAN:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
     nanos = 0
     for number, unit in _SPAN_PART.findall(found.group(2)):
@@ -176,4 +177,4 @@ def show_double(number: float) -> str:
         return "+Inf" if number > 0 else "-Inf"
     if number == int(number) and abs(number) < 1e21:
         return str(int(number))
-    return re.sub(r"e([+-])(\d)$", r"e\g<1>0\2", repr(number))
+    return re.sub(r"e([+-])([0-9])$", r"e\g<1>0\2", repr(number))
