@@ -8,11 +8,11 @@ that lies on it (its slices, its replicas) exclude each other, so that two pods 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpuaas.base.quantity import parse_quantity
 from gpuaas.devices import allocate, preferred
 from gpuaas.devices.cards import Card
 from gpuaas.devices.inventory import SIMULATED
@@ -20,7 +20,7 @@ from gpuaas.devices.offer import Device, Offer
 from gpuaas.devices.plugin_config import PluginConfig
 
 ANNOTATION: Final = "gpuaas.dev/devices"
-_AMOUNT: Final = re.compile(r"0*[1-9][0-9]{0,8}")
+_MOST: Final = 1 << 20
 _LONGEST: Final = 1 << 18  # characters of an annotation that are read
 _ALIGNED: Final = 8  # cards whose wiring is compared in full; more are taken by index
 
@@ -60,15 +60,19 @@ def requests_of(spec: Mapping[str, Any], resources: Iterable[str]) -> dict[str, 
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     for container in (*sidecars, *(spec.get("containers") or ())):
         limits = (container.get("resources") or {}).get("limits") or (container.get("resources") or {}).get("requests")
-        wanted = {name: int(amount) for name, amount in (limits or {}).items() if name in known and _counts(amount)}
+        wanted = {name: count for name, amount in (limits or {}).items() if name in known and (count := _count(amount))}
         if wanted:
             found[container["name"]] = wanted
     return found
 
 
-def _counts(amount: Any) -> bool:
-    text = str(amount)
-    return _AMOUNT.fullmatch(text) is not None
+def _count(amount: Any) -> int:
+    """A number of devices; 0 for what is none."""
+    try:
+        found = parse_quantity(amount).value
+    except ValueError:
+        return 0
+    return found if 0 < found <= _MOST else 0
 
 
 def choose(offered: Offer, config: PluginConfig, requests: Requests, taken: Sequence[Held]) -> tuple[Held, ...]:

@@ -6,11 +6,11 @@ that use another as they are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpuaas.base.numbers import natural
 from gpuaas.devices import mig_config
 from gpuaas.devices.advertise import check_size
 from gpuaas.devices.mig_config import Configs, MigConfigError
@@ -22,7 +22,6 @@ NAMESPACES: Final = ("nvidia-gpu-operator", "gpu-operator")
 _MPS_ROOT: Final = "/run/nvidia/mps"  # what the operator gives the plugin
 _LONGEST: Final = 1 << 16  # characters of a key
 _MOST_KEYS: Final = 64
-_REVISION: Final = re.compile(r"[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def read_policy(obj: View) -> Policy:
         str(mig.get("strategy") or ""),
         str(manager.get("name") or ""),
         str(_part(plugin, "mps").get("root") or _MPS_ROOT),
-        int(version) if _REVISION.fullmatch(version) else 0,
+        natural(version) or 0,
     )
 
 
