@@ -12,6 +12,8 @@ from gpuaas.base.clock import rfc3339_micro
 from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import LEASES, NODES
+from gpuaas.devices import inventory
+from gpuaas.devices.advertise import CONFIG, stale_labels, stale_resources
 from gpuaas.executors.annotations import is_lost
 from gpuaas.executors.nodes import (
     GPU_DRIVER,
@@ -26,6 +28,7 @@ from gpuaas.executors.nodes import (
 from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import WARNING
+from gpuaas.runtime.metadata import annotations_of
 from gpuaas.runtime.metadata import labels_of as labels_on
 
 NAMESPACE = "kube-node-lease"
@@ -92,7 +95,15 @@ class NodeKeeper(Controller):
         amounts = amounts_of(spec)
         status = {**wanted["status"], "capacity": amounts, "allocatable": amounts}
         status["conditions"] = _with_others(status["conditions"], known or {}, without=(GPU_DRIVER,))
-        await self.client.patch(NODES, spec.name, {"metadata": {"labels": labels_of(spec)}}, field_manager=MANAGER)
+        metadata: Object = {"labels": labels_of(spec)}
+        if known is not None and not spec.cards() and inventory.ANNOTATION in annotations_of(known):
+            # It had cards, and has none now: nothing of them is offered any more.
+            metadata["annotations"] = {inventory.ANNOTATION: None, CONFIG: None}
+            metadata["labels"] = dict.fromkeys(stale_labels(labels_on(known), {})) | metadata["labels"]
+            for part in ("capacity", "allocatable"):
+                gone = stale_resources((known.get("status") or {}).get(part) or (), {})
+                status[part] = {**amounts, **dict.fromkeys(gone)}
+        await self.client.patch(NODES, spec.name, {"metadata": metadata}, field_manager=MANAGER)
         await self.client.patch(NODES, spec.name, {"status": status}, subresource="status", field_manager=MANAGER)
 
     async def _remove(self, name: str) -> None:

@@ -9,6 +9,7 @@ Keys are names of nodes; the empty key means that policies or ConfigMaps changed
 Metadata is written before the status, so that kubelets know a device before the scheduler counts it.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,6 +21,7 @@ from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS
 from gpuaas.controllers.gpu_nodes.decide import FAILED, PENDING, STATE_LABEL, SUCCESS, Decision, decide
 from gpuaas.controllers.gpu_nodes.surface import (
     NAMESPACES,
+    Parsed,
     Policy,
     Surface,
     governing,
@@ -116,7 +118,8 @@ class GpuNodes(Controller):
             self._tell(surface, quiet=first)
 
     async def _read(self, policy: Policy, overruled: str) -> Surface:
-        keys, missing, mig, mig_problem = {}, "", None, ""
+        keys: dict[str, Parsed] = {}
+        missing, mig, mig_problem = "", None, ""
         if policy.config:
             found = await self._config_map(policy.config)
             if found is None:
@@ -125,7 +128,9 @@ class GpuNodes(Controller):
                 )
                 missing += f" {', '.join(NAMESPACES)}"
             else:
-                keys = read_keys(found.get("data") or {}, policy)
+                for key, parsed in read_keys(found.get("data") or {}, policy):
+                    keys[key] = parsed
+                    await asyncio.sleep(0)
                 missing = "" if keys else f"ConfigMap {policy.config} has no keys"
         if policy.mig_config and (custom := await self._config_map(policy.mig_config)) is not None:
             mig, mig_problem = _read_mig(policy.mig_config, custom)

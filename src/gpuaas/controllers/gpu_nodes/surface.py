@@ -6,7 +6,7 @@ that use another as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,8 @@ from gpuaas.machinery.yamltext import YamlError, load_yaml_documents
 View = Mapping[str, Any]
 NAMESPACES: Final = ("nvidia-gpu-operator", "gpu-operator")
 _MPS_ROOT: Final = "/run/nvidia/mps"  # what the operator gives the plugin
-_LONGEST: Final = 1 << 16  # characters of a key
+_LONGEST: Final = 1 << 14  # characters of a key: reading more would hold the event loop
+_LONGEST_MIG: Final = 1 << 15  # NVIDIA's own file has 12,000
 _MOST_KEYS: Final = 64
 
 
@@ -88,11 +89,14 @@ def governing(policies: Iterable[Policy]) -> tuple[Policy | None, str]:
     return ordered[-1], rival.name if rival is not None and rival.config != ordered[-1].config else ""
 
 
-def read_keys(data: Mapping[str, Any], policy: Policy) -> dict[str, Parsed]:
+def read_keys(data: Mapping[str, Any], policy: Policy) -> Iterator[tuple[str, Parsed]]:
+    """One key after the other, so that a large ConfigMap can be read in slices."""
     if len(data) > _MOST_KEYS:
         problem = f"the ConfigMap has {len(data)} keys, at most {_MOST_KEYS} are read"
-        return {key: Parsed(problem=problem) for key in sorted(data)[:_MOST_KEYS]}
-    return {key: _read_key(str(text), policy) for key, text in data.items()}
+        yield from ((key, Parsed(problem=problem)) for key in sorted(data)[:_MOST_KEYS])
+        return
+    for key, text in data.items():
+        yield key, _read_key(str(text), policy)
 
 
 def _read_key(text: str, policy: Policy) -> Parsed:
@@ -112,9 +116,9 @@ def _read_key(text: str, policy: Policy) -> Parsed:
     return Parsed(config, says_strategy=said)
 
 
-def _document(text: str) -> Any:
-    if len(text) > _LONGEST:
-        raise ValueError(f"it has {len(text)} characters, at most {_LONGEST} are read")
+def _document(text: str, longest: int = _LONGEST) -> Any:
+    if len(text) > longest:
+        raise ValueError(f"it has {len(text)} characters, at most {longest} are read")
     try:
         return next(iter(load_yaml_documents(text)), None)
     except YamlError as error:
@@ -141,6 +145,6 @@ def read_mig(data: Mapping[str, Any]) -> Configs:
     if key not in data:
         raise MigConfigError("the ConfigMap has no key config.yaml")
     try:
-        return mig_config.parse(_document(str(data[key])))
+        return mig_config.parse(_document(str(data[key]), _LONGEST_MIG))
     except ValueError as error:
         raise MigConfigError(f"{key}: {error}") from None

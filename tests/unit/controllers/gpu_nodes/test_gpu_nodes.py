@@ -198,6 +198,7 @@ async def test_nvidia_smi_in_a_pod_prints_what_it_was_given() -> None:
         (FOUR.replace("4", "1"), "key any: sharing.timeSlicing.resources[0]: number of replicas must be >= 2"),
         (FOUR.replace("4", "1000000"), "key any: sharing.timeSlicing.resources[0].replicas is 1000000, at most 1024 are allowed"),
         ("a: [", "key any: "),
+        ("x" * 20_000, "key any: it has 20000 characters, at most 16384 are read"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_and_changes_nothing(text: str, words: str) -> None:
@@ -308,6 +309,18 @@ async def test_what_somebody_writes_by_hand_is_put_back() -> None:
         assert offers(on, "a100") == offers(on, "a100", "capacity") == {"nvidia.com/gpu": "2"}
         kept = on.cluster.read(NODES, "a100")["metadata"]["annotations"]["gpuaas.dev/cards"]
         assert "GPU-x" not in kept
+
+
+@scenario
+async def test_a_node_that_has_no_cards_any_more_offers_none() -> None:
+    async with playing(A100) as on:
+        await on.advance(1)
+        cluster = on.cluster
+    async with playing(NodeSpec("a100"), cluster=cluster) as on:
+        await on.advance(1)
+        assert offers(on, "a100") == offers(on, "a100", "capacity") == {}
+        assert [key for key in labels(on, "a100") if key.startswith("nvidia.com/")] == []
+        assert "gpuaas.dev/cards" not in (on.cluster.read(NODES, "a100")["metadata"].get("annotations") or {})
 
 
 @scenario
