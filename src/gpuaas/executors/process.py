@@ -231,7 +231,7 @@ class ProcessKubelet(Kubelet):
 
         try:
             environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
-            for name, value in devices_of(pod, container["name"]).items():
+            for name, value in devices_of(pod, container["name"]).items() if self._node.found else ():
                 environment.set(name, value)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:

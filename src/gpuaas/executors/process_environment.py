@@ -26,7 +26,10 @@ def inherited(server: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in server.items() if name in _ALLOWED}
 
 
+_NONE = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
+
+
 def devices_of(pod: Mapping[str, Any], container: str) -> dict[str, str]:
-    """The variables that select the devices of one container. They are set after its own, so that no pod can name a
-    card it was not given; a container without devices sees none."""
-    return variables(held_by(pod), container) or {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
+    """The variables that select the devices of one container, on a machine with cards. They are set after its own, so
+    that no pod can name a card it was not given; a container without devices sees none."""
+    return variables(held_by(pod), container) or _NONE
