@@ -49,6 +49,12 @@ def _engine(_: argparse.Namespace) -> None:
         part()
 
 
+def _cli(_: argparse.Namespace) -> Any:
+    from bench import cli
+
+    return cli.measure()
+
+
 def _kueue(_: argparse.Namespace) -> Any:
     from bench import kueue
 
@@ -67,6 +73,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "engine": _engine,
     "preemption": _preemption,
     "kueue": _kueue,
+    "cli": _cli,
 }
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ _AREAS: Final = {
     "Jobs that queue": ("gpuaas.controllers.integrations",),
     "Pods and nodes": (
         "gpuaas.executors",
+        "gpuaas.controllers.gpu_nodes",
         "gpuaas.controllers.node_lifecycle",
         "gpuaas.controllers.pod_scheduler",
     ),

@@ -34,6 +34,9 @@ class Cluster:
         self.logs: Any = None  # where pods' output is read; an executor brings it
         self.metrics: list[Callable[[], Iterable[str]]] = []  # in Prometheus' text form; who has some brings them
         self.extra_subresources: dict[tuple[str, str, str], Any] = {}  # (group, plural, name) -> handler
+        self.computed: dict[
+            str, Any
+        ] = {}  # by group: what answers its paths and decides who may see what (module views)
         # By prefix: what is being written, and shown only as a whole.
         self.arriving: dict[str, asyncio.Future[None]] = {}
         self._watchers: dict[Resource, set[Callable[[], None]]] = {}

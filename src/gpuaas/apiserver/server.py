@@ -135,6 +135,8 @@ class Server:
             raise Unauthorized
         request.known = True
         user = access.impersonated(user, request.headers, info)
+        if info.resource and info.group in cluster.computed:
+            return cluster.computed[info.group].answer(user, info, request)  # type: ignore[no-any-return]
         access.authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)

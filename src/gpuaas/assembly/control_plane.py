@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
 from gpuaas.apiserver.listener import Listener, listen
@@ -35,6 +35,7 @@ from gpuaas.observe.requests import RequestCounter
 from gpuaas.store import Store
 
 if TYPE_CHECKING:
+    from gpuaas.executors.machine import Gpus
     from gpuaas.runtime.controller import Controllers
 
 _log = logging.getLogger("gpuaas")
@@ -91,6 +92,8 @@ class ControlPlane:
         self._stack.callback(self.home.unlock)
         for name in self.settings.clusters:
             check_before_opening(self.home, name, self.settings.accepted)
+        looking = asyncio.create_task(asyncio.to_thread(self._look_for_gpus), name="gpus")
+        self._stack.push_async_callback(_cancelled, looking)
         self.trust = self._trust()
         ids = SystemIds()
         for name in self.settings.clusters:
@@ -109,6 +112,9 @@ class ControlPlane:
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)
         self.home.remember_identities({name: identity_of(one.cluster.store) for name, one in self.clusters.items()})
+        self._gpus = await looking
+        if self._gpus is not None and self._gpus.is_news:
+            _log.warning("GPUs of this machine: %s", self._gpus.in_words)
         if self.settings.fleet is None:
             await self._furnish_machine(self.clusters[self.settings.clusters[0]])
         self.server = Server(
@@ -135,6 +141,14 @@ class ControlPlane:
         )
         self._stack.push_async_callback(_cancelled, collecting)
 
+    def _look_for_gpus(self) -> "Gpus | None":
+        """In a thread, while the stores are opened: a driver may take a second to answer."""
+        if self.settings.fleet is not None:
+            return None
+        from gpuaas.executors.machine import look_for_gpus
+
+        return look_for_gpus()
+
     def _check_store(self, name: str, store: Store) -> None:
         check_opened(self.home, name, store, self.settings.accepted)
         if LOST_WRITES in self.settings.accepted:
@@ -154,11 +168,12 @@ class ControlPlane:
         return trust
 
     async def _furnish_machine(self, parts: ClusterParts) -> None:
-        """Whoever is told that it is ready finds a queue; only the first start pays for it."""
-        if not has_process_class(parts.cluster):
+        """Whoever is told that it is ready finds a queue; only the first start, and one with cards, pays for it."""
+        if not has_process_class(parts.cluster) or (self._gpus is not None and self._gpus.cards):
             from gpuaas.assembly.nodes import furnish_machine
+            from gpuaas.executors.machine import NO_GPUS
 
-            await furnish_machine(parts)
+            await furnish_machine(parts, self._gpus or NO_GPUS)
 
     async def _listen(self) -> Listener:
         host = self.settings.host
@@ -201,6 +216,7 @@ class ControlPlane:
                     here,
                     self.server.turns.take,
                     self.settings.kueue_text,
+                    self._gpus,
                 )
             )
         collector.begin()
@@ -263,7 +279,7 @@ class ControlPlane:
             self._renew_at = now + _RENEW_AGAIN
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancelled(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

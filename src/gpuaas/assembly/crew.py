@@ -15,10 +15,12 @@ from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
+from gpuaas.assembly.views import ViewsServer
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock
 from gpuaas.controllers import all_controllers
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
+from gpuaas.executors.machine import Gpus
 from gpuaas.runtime.controller import Controllers, Deps
 
 _log = logging.getLogger("gpuaas")
@@ -32,9 +34,10 @@ async def run_crew(
     home: Home | None,
     turn: Callable[[], Awaitable[None]] | None = None,
     kueue: str = "",
+    gpus: Gpus | None = None,
 ) -> Controllers:
     """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node. `kueue`: the
-    text of Kueue's configuration, where there is one."""
+    text of Kueue's configuration, where there is one. `gpus`: what the driver of this machine said."""
     client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
     deps = Deps.over(
         client,
@@ -52,7 +55,7 @@ async def run_crew(
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
-    made += executors(parts, deps, fleet, home)
+    made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:

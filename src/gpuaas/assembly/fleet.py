@@ -15,13 +15,14 @@ from typing import Any
 from gpuaas.base.fielderrors import FieldError, duplicate, invalid, not_supported, required
 from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain, is_label_value, is_qualified_name
 from gpuaas.base.quantity import parse_quantity
+from gpuaas.devices.inventory import WIRINGS
 from gpuaas.executors.nodes import NodeSpec
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "": ("clusters", "speed"),
     "clusters[]": ("name", "nodes"),
     "clusters[].nodes[]": ("name", "count", "instanceType", "gpu", "cpu", "memory", "pods", "labels", "taints"),
-    "clusters[].nodes[].gpu": ("product", "count", "memory"),
+    "clusters[].nodes[].gpu": ("product", "count", "memory", "nvlink", "numa"),
     "clusters[].nodes[].taints[]": ("key", "value", "effect"),
 }
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -133,6 +134,8 @@ class _Reader:
             "gpu_product": self._label_value(gpu, f"{path}.gpu", "product"),
             "gpu_count": self._whole(gpu, f"{path}.gpu", "count", 1 if gpu else 0, least=0, most=1024),
             "gpu_memory": parse_quantity(self._amount(gpu, f"{path}.gpu", "memory", "0")).value // _MEBI,
+            "gpu_nvlink": self._choice(gpu, f"{path}.gpu", "nvlink", WIRINGS),
+            "gpu_numa": self._whole(gpu, f"{path}.gpu", "numa", 1, least=1, most=64),
             "labels": self._labels(found, path),
             "taints": [
                 taint
@@ -233,6 +236,13 @@ class _Reader:
             self.problems.append(invalid(f"{path}.{key}", value, "; ".join(complaints)))
             return ""
         return str(value)
+
+    def _choice(self, found: Mapping[str, Any], path: str, key: str, known: Sequence[str]) -> str:
+        value = found.get(key, "")
+        if value == "" or (isinstance(value, str) and value in known):
+            return str(value)
+        self.problems.append(not_supported(f"{path}.{key}", value, known))
+        return ""
 
     def _unique(self, names: Sequence[str], path: str) -> None:
         seen: set[str] = set()

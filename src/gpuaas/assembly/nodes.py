@@ -6,7 +6,7 @@ With a fleet the nodes are simulated; without one there is one node, this machin
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
 from gpuaas.assembly.clusters import ClusterParts
@@ -14,23 +14,29 @@ from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
 from gpuaas.assembly.identity import identity_of
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
-from gpuaas.base.errors import AlreadyExists, ApiError
-from gpuaas.client.kueue import LOCAL_QUEUES
+from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES
 from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
+from gpuaas.executors.nodes import NodeSpec
 from gpuaas.nodefit.names import EXECUTOR
 from gpuaas.runtime.controller import Controller, Deps
+
+if TYPE_CHECKING:
+    from gpuaas.executors.machine import Gpus
 
 _log = logging.getLogger("gpuaas")
 _QUEUE = "this-machine"
 _NAMED = 10
 
 
-def executors(parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Home | None) -> list[Controller]:
+def executors(
+    parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Home | None, gpus: "Gpus | None" = None
+) -> list[Controller]:
     """Run them together with the controllers of the cluster. Without a fleet, the cluster with a home has this machine."""
     if fleet is not None:
         return _simulated(parts, deps, fleet)
-    return _this_machine(parts, deps, home) if home is not None else []
+    return _this_machine(parts, deps, home, gpus) if home is not None else []
 
 
 def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller]:
@@ -44,18 +50,19 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     pods = deps.informers.of(PODS)
     lines = SimulatedLines(Owners(deps.client, deps.discovery), pods, deps.clock, fleet.speed)
     parts.cluster.logs = Logs({"simulated": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
+    made: list[Controller] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
+    return [*made, *_gpu_nodes(deps, nodes)]
 
 
-def _this_machine(parts: ClusterParts, deps: Deps, home: Home) -> list[Controller]:
+def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Controller]:
     from gpuaas.executors.claim import claim
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
-    from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.machine import NO_GPUS, this_machine
     from gpuaas.executors.process import ProcessKubelet
     from gpuaas.executors.process_logs import ProcessLines
 
-    node, folder = this_machine(), home.pods(parts.cluster.name)
+    node, folder = this_machine(gpus or NO_GPUS), home.pods(parts.cluster.name)
     foreign = claim(folder, identity_of(parts.cluster.store))
     if foreign:
         named = ", ".join(str(folder / uid) for uid in sorted(foreign)[:_NAMED])
@@ -63,7 +70,19 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home) -> list[Controlle
         _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder, foreign)]
+    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder, foreign), *_gpu_nodes(deps, [node])]
+
+
+def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
+    """Who derives what nodes with cards offer; nobody where there are none."""
+    from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
+
+    owned = {
+        node.name: NodeCards(node.cards, node.driver, node.executor == "simulated", node.labels)
+        for node in nodes
+        if node.gpu_count or node.found
+    }
+    return [GpuNodes(deps, owned)] if owned else []
 
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
@@ -74,29 +93,50 @@ async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
     await _make_all(parts, client, fleet.objects)
 
 
-async def furnish_machine(parts: ClusterParts) -> None:
+async def furnish_machine(parts: ClusterParts, gpus: "Gpus") -> None:
     """What this machine needs to run what is submitted: once, and never again what people took away since."""
-    if has_process_class(parts.cluster):
-        return
     client = LocalClient(parts.cluster, parts.access.system_user("bootstrap"), "gpuaas")
-    await _make_all(parts, client, [*_machine_queue(), _machine(parts.cluster.clock.now())])
+    if has_process_class(parts.cluster):
+        if gpus.cards:
+            await _cover_new_cards(client, gpus)
+        return
+    await _make_all(parts, client, [*_machine_queue(gpus), _machine(parts.cluster.clock.now(), gpus)])
     await furnish_process_class(client)
 
 
-def _machine(now: float) -> Mapping[str, Any]:
+async def _cover_new_cards(client: Client, gpus: "Gpus") -> None:
+    """The queue an earlier start made covers the cards too, once: when the machine's node had none so far."""
+    from gpuaas.devices.inventory import ANNOTATION
+    from gpuaas.executors.machine import this_machine
+
+    with contextlib.suppress(NotFound):
+        node = await client.get(NODES, this_machine().name)
+        queue = await client.get(CLUSTER_QUEUES, _QUEUE)
+        groups = queue["spec"].get("resourceGroups") or ()
+        is_ours = [set(group["coveredResources"]) for group in groups] == [{"cpu", "memory"}]
+        if is_ours and ANNOTATION not in (node["metadata"].get("annotations") or {}):
+            wanted = next(each for each in _machine_queue(gpus) if each["kind"] == "ClusterQueue")
+            await client.patch(CLUSTER_QUEUES, _QUEUE, {"spec": {"resourceGroups": wanted["spec"]["resourceGroups"]}})
+
+
+def _machine(now: float, gpus: "Gpus") -> Mapping[str, Any]:
     from gpuaas.executors.machine import this_machine
     from gpuaas.executors.nodes import node_object
 
-    return node_object(this_machine(), now)
+    return node_object(this_machine(gpus), now)
 
 
-def _machine_queue() -> list[Mapping[str, Any]]:
-    """A queue for this machine, as large as it is, so that what is submitted here waits for room and then runs."""
+def _machine_queue(gpus: "Gpus") -> list[Mapping[str, Any]]:
+    """A queue for this machine, as large as it is with what its cards offer, so that what is submitted here waits for
+    room and then runs."""
     from gpuaas.executors.machine import this_machine
+    from gpuaas.executors.nodes import as_born
 
-    node, name, api = this_machine(), _QUEUE, "kueue.x-k8s.io/v1beta2"
+    node, name, api = this_machine(gpus), _QUEUE, "kueue.x-k8s.io/v1beta2"
     quotas = [{"name": "cpu", "nominalQuota": node.cpu}, {"name": "memory", "nominalQuota": node.memory}]
-    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": name, "resources": quotas}]}
+    offered = as_born(node, node.cards()).capacity
+    quotas += [{"name": resource, "nominalQuota": amount} for resource, amount in sorted(offered.items())]
+    group = {"coveredResources": [each["name"] for each in quotas], "flavors": [{"name": name, "resources": quotas}]}
     return [
         {
             "apiVersion": api,

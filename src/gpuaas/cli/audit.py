@@ -223,7 +223,7 @@ def _seconds(at: str) -> float:
 
 
 def _gpus_of(workload: "Object") -> int:
-    from gpuaas.cli.look import gpus_of
+    from gpuaas.views.jobs import gpus_of
 
     return gpus_of(workload.get("spec") or {})
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,24 +25,34 @@ def why(target: Target, job: str) -> None:
     JOB is a name, or kind/name: train, job/train, raycluster/dev, workload/job-train-1a2b3.
     """
     answer = target.work(lambda client, namespace: explained(client, namespace, job))
-    target.show(answer.as_object(), lambda: _tell(answer))
+    target.show(answer, lambda: _tell(answer))
 
 
-def _tell(answer: "Answer") -> None:
-    click.echo(f"{answer.subject}: {answer.state} ({answer.reason})")
-    click.echo(f"  {answer.sentence}")
-    for line in answer.evidence:
+def _tell(answer: dict[str, Any]) -> None:
+    click.echo(f"{answer['subject']}: {answer['state']} ({answer['reason']})")
+    click.echo(f"  {answer['sentence']}")
+    for line in answer["evidence"]:
         click.echo(f"    {line}")
-    if answer.ways:
+    if answer["waysOut"]:
         click.echo("  ways out:")
-        for way in answer.ways:
+        for way in answer["waysOut"]:
             click.echo(f"    - {way}")
 
 
-async def explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
+async def explained(client: "HttpClient", namespace: str, job: str) -> dict[str, Any]:
+    """By the server, where it serves views and a Workload goes by that name; else here, from lists."""
+    from gpuaas.cli.kinds import kind_of
+    from gpuaas.views import read
+
+    kind, _, name = job.rpartition("/")
+    found = await read.why(client, namespace, name, kind_of(kind)) if name else None
+    return found or (await _explained_here(client, namespace, job)).as_object()
+
+
+async def _explained_here(client: "HttpClient", namespace: str, job: str) -> "Answer":
     from gpuaas.base.clock import SystemClock
     from gpuaas.cli.look import everything, find_job, find_workload, named, picture, workload_of
-    from gpuaas.client.kueue import PRIORITY_CLASSES, WORKLOADS
+    from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES, WORKLOADS
     from gpuaas.kueue.explain.why import why as explain
     from gpuaas.kueue.explain.why import why_no_workload
 
@@ -55,8 +65,7 @@ async def explained(client: "HttpClient", namespace: str, job: str) -> "Answer":
         workload = workload or await find_workload(client, namespace, job)  # says what there is instead
         return explain(await picture(client, namespace, pods=True), workload, round(SystemClock().now() * 1000))
     kind, obj = found
-    whole = await picture(client, namespace)
-    queues = [each for each in whole.local_queues if each["metadata"]["namespace"] == namespace]
+    queues = await everything(client, LOCAL_QUEUES, namespace, only=True) or []
     classes = await everything(client, PRIORITY_CLASSES)
     known = None if classes is None else [each["metadata"]["name"] for each in classes]
     return why_no_workload(obj, kind, queues, priorities=known)

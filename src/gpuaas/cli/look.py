@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuaas.base.errors import ApiError
+from gpuaas.cli.kinds import JOB_KINDS, kind_of
 from gpuaas.client.kueue import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -20,46 +21,18 @@ from gpuaas.client.kueue import (
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import (
     CLAIM_TEMPLATES,
-    CONFIG_MAPS,
     DEVICE_CLASSES,
     DEVICE_SLICES,
-    JOBS,
     NAMESPACES,
     NODES,
     PODS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
 )
 from gpuaas.kueue.explain.snapshot import Picture, claims_devices, owner_of
+from gpuaas.views.configured import configuration as kueue_configuration
+from gpuaas.views.snapshot import BETWEEN
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
-    from gpuaas.kueue.configuration.settings import Configuration
-
-RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
-
-# What people call jobs: the word, and the kind a workload's owner has.
-JOB_KINDS = {
-    "job": "Job",
-    "pod": "Pod",
-    "deployment": "Deployment",
-    "statefulset": "StatefulSet",
-    "raycluster": "RayCluster",
-    "rayjob": "RayJob",
-    "rayservice": "RayService",
-    "jobset": "JobSet",
-    "leaderworkerset": "LeaderWorkerSet",
-    "appwrapper": "AppWrapper",
-    "pytorchjob": "PyTorchJob",
-    "tfjob": "TFJob",
-    "mpijob": "MPIJob",
-    "jaxjob": "JAXJob",
-    "paddlejob": "PaddleJob",
-    "xgboostjob": "XGBoostJob",
-    "trainjob": "TrainJob",
-    "notebook": "Notebook",
-    "workload": "Workload",
-}
 
 
 async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = False) -> Picture:
@@ -87,7 +60,7 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
             lists["pods"] = await everything(client, PODS, namespace) or lists["pods"]
     partial = frozenset(name for name, resource in wanted.items() if resource in narrowed)
-    configuration = await _configuration(client)
+    configuration = await kueue_configuration(client)
     if (configuration is not None and configuration.devices.mapped) or any(map(claims_devices, lists["workloads"])):
         more = {"device_classes": DEVICE_CLASSES, "claim_templates": CLAIM_TEMPLATES, "device_slices": DEVICE_SLICES}
         seen = await asyncio.gather(*(everything(client, resource, namespace) for resource in more.values()))
@@ -96,30 +69,9 @@ async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = Fal
     return Picture(**lists, hidden=hidden, partial=partial, configuration=configuration)
 
 
-async def _configuration(client: "HttpClient") -> "Configuration | None":
-    """Kueue's own, from the ConfigMap it is installed with and OpenShift's object; None where they cannot be seen."""
-    from gpuaas.client.kueue import CONFIGURATION_KEY, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE, KUEUES
-    from gpuaas.kueue.configuration.file import ConfigurationError, read_configuration
-    from gpuaas.kueue.configuration.operator import from_kueue_object
-
-    kept = await _get(client, CONFIG_MAPS, CONFIGURATION_NAME, CONFIGURATION_NAMESPACE)
-    if kept is None:
-        return None
-    try:
-        found = read_configuration(str((kept.get("data") or {}).get(CONFIGURATION_KEY, ""))).configuration
-        operator = await _get(client, KUEUES, "cluster", "")
-        unmanaged = ((operator or {}).get("spec") or {}).get("managementState") in ("Unmanaged", "Removed")
-        if operator is not None and not unmanaged:
-            return from_kueue_object(operator, found).configuration
-    except ConfigurationError:
-        return None
-    return found
-
-
 async def pods_and_owners(client: "HttpClient", namespace: str) -> tuple[list[Object], list[Object]]:
     """The pods of a namespace, and what may stand between them and a job."""
-    between = (JOBS, STATEFUL_SETS, REPLICA_SETS, RAY_CLUSTERS)
-    found = await asyncio.gather(*(everything(client, each, namespace, only=True) for each in (PODS, *between)))
+    found = await asyncio.gather(*(everything(client, each, namespace, only=True) for each in (PODS, *BETWEEN)))
     return found[0] or [], [obj for items in found[1:] for obj in items or ()]
 
 
@@ -144,22 +96,6 @@ async def everything(
             if error.code != 403:
                 raise
     return None
-
-
-def gpus_of(spec: Object) -> int:
-    """Of all the pods of a workload."""
-    from gpuaas.base.quantity import parse_quantity
-    from gpuaas.kueue.ledger import is_gpu
-
-    total = 0
-    for pod_set in spec.get("podSets") or ():
-        for container in ((pod_set.get("template") or {}).get("spec") or {}).get("containers") or ():
-            resources = container.get("resources") or {}
-            asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}  # as pods are defaulted
-            for name, amount in asked.items():
-                if is_gpu(name):
-                    total += parse_quantity(amount).value * pod_set.get("count", 1)
-    return total
 
 
 async def find_workload(client: "HttpClient", namespace: str, name: str) -> Object:
@@ -200,7 +136,7 @@ def _belongs(obj: Object, owners: set[str]) -> bool:
 def named(workloads: list[Object], name: str) -> Object | None:
     """The newest workload of that name."""
     kind, _, bare = name.rpartition("/")
-    wanted = JOB_KINDS.get(kind.lower().removesuffix("s"), kind) if kind else ""
+    wanted = kind_of(kind)
     found = [each for each in workloads if _is_called(each, wanted, bare)]
     return max(found, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
 

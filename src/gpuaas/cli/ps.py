@@ -11,8 +11,6 @@ from gpuaas.cli.show import ALL_OF_IT, Columns, Table, room
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
-    from gpuaas.client.protocol import Object
-    from gpuaas.kueue.explain.snapshot import Picture
 
 Row = dict[str, Any]
 _OVER = ("Succeeded", "Failed")
@@ -33,9 +31,8 @@ def ps(target: Target, all_namespaces: bool, finished: bool, watch: bool) -> Non
         return
     placed = target.output in ("wide", *ALL_OF_IT)
     rows, elsewhere = target.work(
-        lambda client, namespace: listed(client, namespace, everywhere=all_namespaces, placed=placed)
+        lambda client, namespace: listed(client, namespace, everywhere=all_namespaces, placed=placed, finished=finished)
     )
-    rows = rows if finished else _unfinished(rows)
 
     def in_words() -> None:
         if target.output == "name":
@@ -92,86 +89,12 @@ def ps_table(rows: list[Row], *, namespaces: bool, wide: bool = False) -> Table:
 
 
 async def listed(
-    client: "HttpClient", namespace: str, *, everywhere: bool, placed: bool = False
+    client: "HttpClient", namespace: str, *, everywhere: bool, placed: bool = False, finished: bool = True
 ) -> tuple[list[Row], int]:
     """What `ps` shows, and how many unfinished jobs other namespaces have. With `placed` also where their pods are."""
-    from gpuaas.cli.look import picture, pods_and_owners
-    from gpuaas.kueue.explain.snapshot import engine_of, state_of
-
-    found = await picture(client, namespace)
-    order = {
-        item.key: place
-        for queue in engine_of(found).forest.queues.values()
-        for place, item in enumerate(queue.pending.ordered(), 1)
-    }
-    where = nodes_below(*await pods_and_owners(client, "" if everywhere else namespace)) if placed else {}
-    rows: list[Row] = []
-    elsewhere = 0
-    for workload in sorted(found.workloads, key=lambda each: _age(each, order)):
-        if not everywhere and workload["metadata"]["namespace"] != namespace:
-            elsewhere += state_of(workload) not in _OVER
-            continue
-        row = _row(found, workload, order)
-        rows.append({**row, "nodes": _nodes(workload, where)} if placed else row)
-    return rows, elsewhere
-
-
-def _age(workload: "Object", order: dict[str, int]) -> tuple[str, int, str]:
-    """The oldest first; of those made in the same second, those that wait last, in their order."""
-    meta = workload["metadata"]
-    return meta["creationTimestamp"], order.get(f"{meta['namespace']}/{meta['name']}", 0), meta["name"]
-
-
-def _row(picture: "Picture", workload: "Object", order: dict[str, int]) -> Row:
-    from gpuaas.api.durations import age
     from gpuaas.base.clock import SystemClock
-    from gpuaas.cli.look import gpus_of
-    from gpuaas.kueue.explain.evidence import given_flavors
-    from gpuaas.kueue.explain.snapshot import owner_of, state_of
+    from gpuaas.views import read
 
-    meta, spec = workload["metadata"], workload.get("spec") or {}
-    kind, name = owner_of(workload)
-    local = picture.local_queue(meta["namespace"], spec.get("queueName", "")) or {"spec": {}}
-    admission = (workload.get("status") or {}).get("admission") or local["spec"]
-    return {
-        "namespace": meta["namespace"],
-        "job": f"{kind.lower()}/{name}",
-        "queue": spec.get("queueName", ""),
-        "state": state_of(workload),
-        "position": order.get(f"{meta['namespace']}/{meta['name']}"),
-        "gpus": str(gpus_of(spec)),
-        "age": age(meta["creationTimestamp"], SystemClock().now()),
-        "workload": meta["name"],
-        "clusterQueue": admission.get("clusterQueue", ""),
-        "flavors": given_flavors(workload),
-        "priority": spec.get("priority", 0),
-    }
-
-
-def nodes_below(pods: list["Object"], owners: list["Object"]) -> dict[str, set[str]]:
-    """The nodes of pods, by the uid of everything the pods stem from and by the workload they name."""
-    above = {each["metadata"]["uid"]: _owner_uids(each) for each in owners}
-    found: dict[str, set[str]] = {}
-    for pod in pods:
-        meta, node = pod["metadata"], (pod.get("spec") or {}).get("nodeName")
-        if not node:
-            continue
-        named = (meta.get("annotations") or {}).get("kueue.x-k8s.io/workload", "")
-        reached, climbing = {f"{meta['namespace']}/{named}"}, [meta["uid"], *_owner_uids(pod)]
-        while climbing:
-            if (uid := climbing.pop()) not in reached:
-                reached.add(uid)
-                climbing += above.get(uid, ())
-        for each in reached:
-            found.setdefault(each, set()).add(node)
-    return found
-
-
-def _nodes(workload: "Object", where: dict[str, set[str]]) -> list[str]:
-    meta = workload["metadata"]
-    family = (meta["uid"], f"{meta['namespace']}/{meta['name']}", *_owner_uids(workload))
-    return sorted({node for each in family for node in where.get(each, ())})
-
-
-def _owner_uids(obj: "Object") -> list[str]:
-    return [each["uid"] for each in obj["metadata"].get("ownerReferences") or ()]
+    rows, elsewhere = await read.jobs(client, namespace, everywhere=everywhere, finished=finished, nodes=placed)
+    now = SystemClock().now()
+    return [row.shown(now) for row in rows], elsewhere

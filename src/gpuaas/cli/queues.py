@@ -1,6 +1,5 @@
 """`queues`, `gpus`, `stop`, `resume`: the state of quotas and nodes, and who may go on."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +26,7 @@ _NODE_COLUMNS = Columns(("node", "product", "resource", "total", "used", "free")
 @on_a_cluster("wide")
 def queues(target: Target) -> None:
     """Quota by queue, flavor and resource: nominal, used, borrowed, waiting."""
-    rows = target.work(_of_namespace if target.namespace else queue_rows)
+    rows = target.work(lambda client, _: queue_rows(client, target.namespace))
 
     def in_words() -> None:
         if rows:
@@ -39,62 +38,32 @@ def queues(target: Target) -> None:
     target.show(rows, in_words)
 
 
-async def _of_namespace(client: "HttpClient", namespace: str) -> list[dict[str, Any]]:
-    from gpuaas.client.kueue import LOCAL_QUEUES
+async def queue_rows(client: "HttpClient", namespace: str = "") -> list[dict[str, Any]]:
+    """Of all ClusterQueues, or of those that the namespace has a LocalQueue for."""
+    from gpuaas.views import read
 
-    led_to = {each["spec"]["clusterQueue"] for each in (await client.list(LOCAL_QUEUES, namespace)).items}
-    return [row for row in await queue_rows(client, namespace) if row["clusterqueue"] in led_to]
-
-
-async def queue_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
-    from gpuaas.client.kueue import CLUSTER_QUEUES
-
-    return [row for queue in (await client.list(CLUSTER_QUEUES)).items for row in _rows_of(queue)]
-
-
-def _rows_of(queue: "Object") -> Iterator[dict[str, Any]]:
-    """One for each flavor and resource."""
-    spec, status = queue.get("spec") or {}, queue.get("status") or {}
-    used = {
-        (flavor["name"], each["name"]): each
-        for flavor in status.get("flavorsReservation") or ()
-        for each in flavor.get("resources") or ()
-    }
-    active = next((each for each in status.get("conditions") or () if each["type"] == "Active"), None)
-    state = "Unknown" if active is None else "Active" if active["status"] == "True" else active["reason"]
-    for group in spec.get("resourceGroups") or ():
-        for flavor in group.get("flavors") or ():
-            for quota in flavor.get("resources") or ():
-                found = used.get((flavor["name"], quota["name"]), {})
-                yield {
-                    "clusterqueue": queue["metadata"]["name"],
-                    "cohort": spec.get("cohortName", ""),
-                    "flavor": flavor["name"],
-                    "resource": quota["name"],
-                    "nominal": str(quota["nominalQuota"]),
-                    "used": found.get("total", "0"),
-                    "borrowed": found.get("borrowed", "0"),
-                    "waiting": status.get("pendingWorkloads", 0),
-                    "state": state,
-                    "borrowingLimit": _amount(quota.get("borrowingLimit")),
-                    "lendingLimit": _amount(quota.get("lendingLimit")),
-                    "admitted": status.get("admittedWorkloads", 0),
-                }
-
-
-def _amount(limit: Any) -> str | None:
-    return None if limit is None else str(limit)
+    return [row.shown() for row in await read.queues(client, namespace)]
 
 
 @click.command()
+@click.option("--cards", "by_card", is_flag=True, help="Each card: its node, index, UUID, memory, sharing and holders.")
 @on_a_cluster("wide")
-def gpus(target: Target) -> None:
+def gpus(target: Target, by_card: bool) -> None:
     """The GPUs of the nodes: product, how many, how many in use."""
-    rows = target.work(gpu_rows)
+    if by_card:
+        from gpuaas.cli.cards import show_cards
+
+        show_cards(target)
+        return
+    rows = target.work(lambda client, _: gpu_rows(client, details=target.output != "text"))
 
     def in_words() -> None:
         if not rows:
             click.echo("no node offers GPUs")
+            from gpuaas.cli.cards import driver_faults
+
+            for words in target.work(driver_faults):
+                click.echo(words, err=True)
         elif target.output == "wide":
             _NODE_COLUMNS.table([{**row, **node} for row in rows for node in row["perNode"]]).print()
         else:
@@ -106,66 +75,11 @@ def gpus(target: Target) -> None:
     target.show(rows, in_words)
 
 
-async def gpu_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
-    """By product, with those of each node; without what is in use for who may not see all pods."""
-    from gpuaas.client.resources import NODES
+async def gpu_rows(client: "HttpClient", *, details: bool = True) -> list[dict[str, Any]]:
+    """By product; with `details` also those of each node, as far as the user may see them."""
+    from gpuaas.views import read
 
-    nodes, pods = (await client.list(NODES)).items, await _pods(client)
-    used = None if pods is None else _used(pods)
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for node in nodes:
-        product = (node["metadata"].get("labels") or {}).get("nvidia.com/gpu.product", "unknown")
-        for name, total in _gpus((node.get("status") or {}).get("allocatable")):
-            busy = None if used is None else used.get((node["metadata"]["name"], name), 0)
-            free = None if busy is None else total - busy
-            of_node = {"node": node["metadata"]["name"], "total": total, "used": busy, "free": free}
-            found.setdefault((product, name), []).append(of_node)
-    return [
-        {
-            "product": product,
-            "resource": name,
-            "nodes": len(parts),
-            **{key: None if parts[0][key] is None else sum(each[key] for each in parts) for key in _COUNTED},
-            "perNode": parts,
-        }
-        for (product, name), parts in sorted(found.items())
-    ]
-
-
-_COUNTED = ("total", "used", "free")
-
-
-def _used(pods: "list[Object]") -> dict[tuple[str, str], int]:
-    """By node and resource."""
-    used: dict[tuple[str, str], int] = {}
-    for pod in pods:
-        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-            continue
-        for container in (pod.get("spec") or {}).get("containers") or ():
-            for name, amount in _gpus((container.get("resources") or {}).get("requests")):
-                key = (pod["spec"].get("nodeName") or "", name)
-                used[key] = used.get(key, 0) + amount
-    return used
-
-
-def _gpus(amounts: "Object | None") -> Iterator[tuple[str, int]]:
-    from gpuaas.base.quantity import parse_quantity
-    from gpuaas.kueue.ledger import is_gpu
-
-    return ((name, parse_quantity(amount).value) for name, amount in (amounts or {}).items() if is_gpu(name))
-
-
-async def _pods(client: "HttpClient") -> "list[Object] | None":
-    """All pods; None for who may not see them, and so cannot know how many GPUs are in use."""
-    from gpuaas.base.errors import ApiError
-    from gpuaas.client.resources import PODS
-
-    try:
-        return (await client.list(PODS)).items
-    except ApiError as error:
-        if error.code != 403:
-            raise
-        return None
+    return [row.shown() for row in await read.gpus(client, details=details)]
 
 
 class _Kinds(click.Choice[str]):

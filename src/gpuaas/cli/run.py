@@ -271,14 +271,13 @@ async def _check_priority(client: "HttpClient", wanted: str) -> None:
 async def _nodes(client: "HttpClient", namespace: str) -> tuple[set[str], set[str]]:
     """Who runs pods here (`process`, `simulated`; nothing on other clusters), and the GPU products there are."""
     from gpuaas.base.errors import ApiError
-    from gpuaas.client.resources import NODES
+    from gpuaas.views import read
 
     try:
-        labels = [each["metadata"].get("labels") or {} for each in (await client.list(NODES)).items]
+        found = await read.node_types(client)
     except ApiError:
         return ({"process"} if await _may_run_processes(client, namespace) else set()), set()
-    executors = {each["gpuaas.dev/executor"] for each in labels if "gpuaas.dev/executor" in each}
-    return executors, {each["nvidia.com/gpu.product"] for each in labels if "nvidia.com/gpu.product" in each}
+    return set(found.executors), set(found.products)
 
 
 async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:

@@ -55,18 +55,19 @@ class Table:
 
     def print(self) -> None:
         wide = room()
-        for line in self.lines(wide):
-            click.echo(line)
+        click.echo("\n".join(self.lines(wide)))
         if gone := self.left_out(wide):
             click.echo(f"left out for lack of room: {', '.join(gone)} (-o json has all)", err=True)
 
     def left_out(self, room: int) -> list[str]:
-        kept = self._kept(room)
+        kept = self._kept(room, self._least(self._texts()) if room else [])
         return [heading for index, heading in enumerate(self.headings) if index not in kept]
 
     def lines(self, room: int) -> list[str]:
         """As wide as needed; where there is less room columns are left out, and of the rest the widest texts cut."""
-        kept, texts, least = self._kept(room), self._texts(), self._least()
+        texts = self._texts()
+        least = self._least(texts) if room else []  # of no consequence where there is room for all
+        kept = self._kept(room, least)
         widths = {index: max(len(row[index]) for row in texts) for index in kept}
         gap = 3 if not room or sum(widths.values()) + 3 * (len(kept) - 1) <= room else _GAP
         while room and sum(widths.values()) + gap * (len(kept) - 1) > room:
@@ -77,21 +78,22 @@ class Table:
     def _texts(self) -> list[tuple[str, ...]]:
         return [tuple(self.headings), *(tuple(map(_cell, row)) for row in self.rows)]
 
-    def _least(self) -> list[int]:
+    def _least(self, texts: Sequence[Sequence[str]]) -> list[int]:
         """How narrow each column may get."""
         return [
             max(len(heading), *(len(cell) if _NUMBER.fullmatch(cell) else min(len(cell), _READABLE) for cell in cells))
             if cells
             else len(heading)
-            for heading, *cells in zip(*self._texts(), strict=True)
+            for heading, *cells in zip(*texts, strict=True)
         ]
 
-    def _kept(self, room: int) -> list[int]:
-        least = self._least()
-        kept = list(range(len(least)))
+    def _kept(self, room: int, least: Sequence[int]) -> list[int]:
+        kept = list(range(len(self.headings)))
+        if not room:
+            return kept
         spare = [self.headings.index(each) for each in self.spare if each in self.headings]
         for index in (*spare, *(each for each in reversed(kept) if each and each not in spare)):
-            if not room or sum(least[each] for each in kept) + _GAP * (len(kept) - 1) <= room:
+            if sum(least[each] for each in kept) + _GAP * (len(kept) - 1) <= room:
                 break
             kept = [each for each in kept if each != index]
         return kept
@@ -118,6 +120,8 @@ class Columns:
 
 def _cell(value: Any) -> str:
     """One line that does nothing to the terminal, as kubectl shows what anybody may have written."""
+    if isinstance(value, str) and value.isprintable():
+        return value
     if isinstance(value, list):
         more = f" +{len(value) - _NAMED}" if len(value) > _NAMED else ""
         value = ",".join(map(str, value[:_NAMED])) + more

@@ -26,8 +26,7 @@ def top(target: Target, every: float, once: bool) -> None:
 
     def in_words() -> None:
         if once or not sys.stdout.isatty():
-            for line in screen(seen, room=room_there_is(), height=0):
-                click.echo(line)
+            click.echo("\n".join(screen(seen, room=room_there_is(), height=0)))
         else:
             _live(target, seen, every)
 
@@ -57,12 +56,12 @@ async def _look(client: "HttpClient", namespace: str) -> dict[str, Any]:
     from gpuaas.cli.ps import listed
     from gpuaas.cli.queues import gpu_rows, queue_rows
 
-    rows, _ = await listed(client, namespace, everywhere=True)
+    rows, _ = await listed(client, namespace, everywhere=True, finished=False)
     jobs = [row for row in rows if row["state"] in _ORDER]
     found: dict[str, Any] = {"jobs": sorted(jobs, key=lambda row: (_ORDER[row["state"]], row["position"] or 0))}
     for name, ask in (("gpus", gpu_rows), ("queues", queue_rows)):
         try:
-            found[name] = await ask(client, namespace)
+            found[name] = await ask(client)
         except ApiError as error:
             if error.code != 403:
                 raise

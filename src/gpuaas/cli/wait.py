@@ -64,8 +64,8 @@ async def _tell_why(client: "HttpClient", namespace: str, name: str, state: str)
         answer = await explained(client, namespace, f"job/{name}")
     except (ApiError, click.ClickException):
         return
-    if answer.reason != "Admitted":
-        click.echo(f"job/{name}: {state}: {answer.sentence} (gpuaas why {name} -n {namespace})", err=True)
+    if answer["reason"] != "Admitted":
+        click.echo(f"job/{name}: {state}: {answer['sentence']} (gpuaas why {name} -n {namespace})", err=True)
 
 
 async def _last_words(telling: "asyncio.Task[None]", heard: asyncio.Event) -> None:

@@ -102,6 +102,8 @@ class Explanation:
     message: str
     position: int | None = None
     """How many go before it in its ClusterQueue."""
+    first: str = ""
+    """Which goes first there."""
     local_position: int | None = None
     parked: bool = False
     """It was tried, and waits for something to change."""
@@ -124,7 +126,7 @@ def explain(item: Item, engine: Engine, grounds: Grounds, now: Millis) -> Explan
     local = sum(1 for other in order[:position] if other.workload.queue_key == item.workload.queue_key)
     token, message, numbers, victims, remedies = _judge(item, queue, engine, grounds, now, position)
     return Explanation(
-        item.key, "Pending", queue.name, token, message, position, local, queue.pending.waits_inactive(item),
+        item.key, "Pending", queue.name, token, message, position, order[0].key, local, queue.pending.waits_inactive(item),
         victims, numbers, remedies,
     )  # fmt: skip
 

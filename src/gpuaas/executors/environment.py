@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.base.fielderrors import quote
+from gpuaas.devices.holding import held_by, variables
 from gpuaas.executors.limits import MAX_EXEC, MAX_STRING, POINTER, REFERENCES, STRINGS, VARIABLES, Budget, ExecRefused
 
 View = Mapping[str, Any]
@@ -167,6 +168,8 @@ def known_environment(pod: View, container: View, budget: Budget) -> Environment
             made.set(name, _field(pod, source["fieldRef"]["fieldPath"]))
         elif not source:
             made.set(name, made.expand(_variable(name), str(variable.get("value") or "")))
+    for name, value in variables(held_by(pod), container["name"]).items():
+        made.set(name, value)
     return made
 
 

@@ -7,13 +7,17 @@ retries), and its condition `gpuaas.dev/SetAside` gives the reason. When it can 
 
 import contextlib
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
+from gpuaas.devices.allocate import RefusedError
+from gpuaas.devices.holding import ANNOTATION, NoDeviceError
 from gpuaas.executors import statuses
+from gpuaas.executors.devices import DeviceBook, annotation_patch
 from gpuaas.executors.limits import MAX_CONTAINERS
 from gpuaas.runtime.controller import Controller, Requeue
 from gpuaas.runtime.events import WARNING
@@ -24,6 +28,7 @@ from gpuaas.runtime.writes import merge_diff
 
 SET_ASIDE = "gpuaas.dev/SetAside"  # type of condition
 _MANAGER = "kubelet"
+_LOOK_FOR_DEVICES = 1.0
 _LONGEST = 1024  # characters of an error that are shown
 
 
@@ -32,6 +37,8 @@ class Kubelet(Controller):
 
     component = "kubelet"
     _pods: Informer
+    _nodes: Informer
+    _devices: DeviceBook
 
     @abstractmethod
     async def sync(self, pod: Object) -> Requeue | None:
@@ -60,6 +67,44 @@ class Kubelet(Controller):
         if _is_set_aside(pod):
             await self._note_recovery(key, uid_of(pod))
         return again
+
+    async def _take_devices(self, pod: Object, node: Mapping[str, Any]) -> Object | Requeue | None:
+        """The pod with its devices in its annotation; or when to look again, where none are free; None where it was
+        refused."""
+        try:
+            devices = self._devices.give(pod, node)
+        except NoDeviceError as short:
+            words = f"waiting for devices on node {node['metadata']['name']}: {short}"
+            status = statuses.creating(pod, self._address(node), self.clock.now(), "ContainerCreating", words)
+            if await self._write(pod, status):
+                self.recorder.event(PODS, pod, WARNING, "DevicesUnavailable", words)
+            return Requeue(_LOOK_FOR_DEVICES)
+        except RefusedError as refusal:
+            words = f"Allocate failed due to rpc error: code = Unknown desc = {refusal}, which is unexpected"
+            reason = "UnexpectedAdmissionError"
+            await self._write(pod, statuses.refused(pod, reason, f"Pod was rejected: {words}", self.clock.now()))
+            self.recorder.event(PODS, pod, WARNING, reason, words)
+            return None
+        if not devices:
+            return pod
+        patch, metadata, given = annotation_patch(pod, devices), pod["metadata"], pod
+        if patch is not None:
+            given = await self.client.patch(
+                PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
+            )
+        latest = self._nodes.get("", node["metadata"]["name"])
+        if _has_run(pod) or (latest is not None and self._devices.are_open(devices, latest)):
+            return given
+        # Whoever changes a card closes it first and looks for holders after; we hold first and look whether it is closed.
+        self._devices.release(node["metadata"]["name"], uid_of(pod))
+        nothing = {"metadata": {"uid": uid_of(pod), "annotations": {ANNOTATION: None}}}
+        await self.client.patch(
+            PODS, metadata["name"], nothing, metadata["namespace"], subresource="status", field_manager=_MANAGER
+        )
+        return Requeue(_LOOK_FOR_DEVICES)
+
+    @abstractmethod
+    def _address(self, node: Mapping[str, Any]) -> str: ...
 
     async def _note_trouble(self, pod: Object, why: str) -> None:
         if _is_set_aside(pod):  # it is known already, and each write would bring the pod back here at once
@@ -91,6 +136,11 @@ class Kubelet(Controller):
             PODS, metadata["name"], body, metadata["namespace"], subresource="status", field_manager=_MANAGER
         )
         return True
+
+
+def _has_run(pod: Any) -> bool:
+    found = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any(one.get("restartCount") or "waiting" not in (one.get("state") or {"waiting": 0}) for one in found)
 
 
 def _is_set_aside(pod: Any) -> bool:

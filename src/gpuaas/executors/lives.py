@@ -7,9 +7,11 @@ and nothing about it has to be stored. All containers of the pod spend one budge
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from gpuaas.devices.holding import held_by, smi
 from gpuaas.executors import annotations as wishes
 from gpuaas.executors.environment import known_environment
 from gpuaas.executors.limits import Budget, ExecRefused, LimitExceeded
@@ -158,7 +160,7 @@ def _read(pod: Mapping[str, Any], container: Mapping[str, Any], budget: Budget) 
         environment = known_environment(pod, container, budget)
     except LimitExceeded as error:
         return refused(error)
-    return read_script(container, budget, environment)
+    return read_script(container, budget, environment, partial(smi, held_by(pod), container["name"]))
 
 
 def _script(pod: Mapping[str, Any], container: Mapping[str, Any], said: Mapping[str, str], budget: Budget) -> Script:

@@ -21,13 +21,14 @@ from typing import Any
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
-from gpuaas.client.resources import CONFIG_MAPS, PODS, SECRETS
+from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
 from gpuaas.executors import statuses
+from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Missing, environment_of
 from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.nodes import NodeSpec
-from gpuaas.executors.process_environment import inherited
+from gpuaas.executors.process_environment import devices_of, inherited
 from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
 from gpuaas.executors.statuses import Ending
@@ -74,6 +75,9 @@ class ProcessKubelet(Kubelet):
         self._seen_over: set[str] = set()
         self._logs = LogKeeper()
         self._pods = self.follow(deps.informers.of(PODS), self._ours)
+        self._nodes = deps.informers.of(NODES)
+        self._pods.add_index(ON_NODE, _node_of)
+        self._devices = DeviceBook([node], self._pods, self._is_over)
         self._pods.subscribe(self._forget)
 
     def folder_of(self, pod: Mapping[str, Any]) -> Path:
@@ -115,6 +119,7 @@ class ProcessKubelet(Kubelet):
         if alive or not await _cleared(found):
             return True
         self._runs.pop(uid, None)
+        self._devices.release(self._node.name, uid)
         return False
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -150,6 +155,13 @@ class ProcessKubelet(Kubelet):
 
     async def _take_on(self, pod: Object) -> Requeue | None:
         try:
+            _check(pod)
+            if self._node.found and not is_deleting(pod):
+                node = self._nodes.get("", self._node.name)
+                found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
+                if found is None or isinstance(found, Requeue):
+                    return found
+                pod = found
             run = await self._begin(pod)
         except Refused as refusal:
             await self._refuse(pod, str(refusal))
@@ -163,8 +175,10 @@ class ProcessKubelet(Kubelet):
             return None
         return Requeue(0.0)  # as it is by now
 
+    def _is_over(self, pod: Mapping[str, Any]) -> bool:
+        return uid_of(pod) in self._seen_over
+
     async def _begin(self, pod: Object) -> Run | None:
-        _check(pod)
         processes = {one["name"]: Process(self.folder_of(pod) / one["name"]) for one in pod["spec"]["containers"]}
         run = Run(processes, _started(pod) or self.clock.now(), _restarts(pod))
         began = [one.was_started for one in processes.values()]
@@ -217,6 +231,8 @@ class ProcessKubelet(Kubelet):
 
         try:
             environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
+            for name, value in devices_of(pod, container["name"]).items() if self._node.found else ():
+                environment.set(name, value)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:
             raise Refused(f"container {container['name']}: {error}") from None
@@ -346,6 +362,7 @@ class ProcessKubelet(Kubelet):
         await self._write(pod, statuses.ended(pod, self._node.address, now, endings))
         self._runs.pop(uid_of(pod), None)
         self._seen_over.add(uid_of(pod))
+        self._devices.release(self._node.name, uid_of(pod))
 
     def _ending(self, pod: Object, run: Run, name: str, code: int) -> Ending:
         ended = run.processes[name].ended_at()
@@ -358,6 +375,9 @@ class ProcessKubelet(Kubelet):
             started=run.started,
             finished=ended or self.clock.now(),
         )
+
+    def _address(self, node: Mapping[str, Any]) -> str:
+        return self._node.address
 
     async def _refuse(self, pod: Object, why: str) -> None:
         self.recorder.event(PODS, pod, WARNING, "Refused", why)
@@ -401,3 +421,8 @@ def _started(pod: Mapping[str, Any]) -> float | None:
 def _restarts(pod: Mapping[str, Any]) -> int:
     found = (pod.get("status") or {}).get("containerStatuses") or ()
     return max((int(one.get("restartCount", 0)) for one in found), default=0)
+
+
+def _node_of(pod: Mapping[str, Any]) -> Iterable[str]:
+    node = pod["spec"].get("nodeName")
+    return (node,) if node else ()

@@ -7,6 +7,9 @@ devices (`CUDA_*`, `NVIDIA_*`) are never inherited: which devices a process gets
 """
 
 from collections.abc import Mapping
+from typing import Any
+
+from gpuaas.devices.holding import held_by, variables
 
 _ALLOWED = frozenset(
     {
@@ -21,3 +24,12 @@ _ALLOWED = frozenset(
 def inherited(server: Mapping[str, str]) -> dict[str, str]:
     """`server`: the environment of the control plane."""
     return {name: value for name, value in server.items() if name in _ALLOWED}
+
+
+_NONE = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def devices_of(pod: Mapping[str, Any], container: str) -> dict[str, str]:
+    """The variables that select the devices of one container, on a machine with cards. They are set after its own, so
+    that no pod can name a card it was not given; a container without devices sees none."""
+    return variables(held_by(pod), container) or _NONE

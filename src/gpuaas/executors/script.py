@@ -7,7 +7,7 @@ runs for ever, what is not understood takes no time but leaves a line in the log
 """
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,14 +38,27 @@ class Script:
     message: str = ""
 
 
+Smi = Callable[[Sequence[str]], "Sequence[str] | None"]  # arguments to lines; None for what is not understood
+
+
+def _no_smi(_: Sequence[str]) -> None:
+    return None
+
+
 def refused(error: LimitExceeded, lines: Sequence[tuple[float, str]] = (), seconds: float = 0.0) -> Script:
     """What is left of a script that passed a limit."""
     lines = (*lines, (seconds, f"{_NOT_RUN}{error}"))
     return Script(lines, seconds, error.exit_code, reason=error.reason, message=str(error))
 
 
-def read_script(container: Mapping[str, Any], budget: Budget, environment: Environment | None = None) -> Script:
-    """`environment` is its environment as far as it is known; without one its words are taken as they are written."""
+def read_script(
+    container: Mapping[str, Any],
+    budget: Budget,
+    environment: Environment | None = None,
+    smi: Smi = _no_smi,
+) -> Script:
+    """`environment` is its environment as far as it is known; without one its words are taken as they are written.
+    `smi`: what nvidia-smi prints in it."""
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if not words:
         return Script(understood=False)
@@ -58,8 +71,8 @@ def read_script(container: Mapping[str, Any], budget: Budget, environment: Envir
         return refused(error)
     text = _shell_text(words)
     if text is None:
-        return _run(_single(words), budget)
-    read = _run(commands(text, environment.values if environment is not None else {}, budget), budget)
+        return _run(_single(words), budget, smi)
+    read = _run(commands(text, environment.values if environment is not None else {}, budget), budget, smi)
     if _LOOPS.search(text) and not read.message:
         return Script(lines=tuple(line for line in read.lines if not line[1].startswith(_NOT_RUN)), seconds=None)
     return read
@@ -79,8 +92,8 @@ def _single(words: Sequence[str]) -> Generator[list[str], int, None]:
     yield list(words)
 
 
-def _run(turns: Generator[list[str], int, None], budget: Budget, depth: int = 0) -> Script:
-    run = _Run(budget, depth)
+def _run(turns: Generator[list[str], int, None], budget: Budget, smi: Smi, depth: int = 0) -> Script:
+    run = _Run(budget, smi, depth)
     try:
         check(NESTING, depth)
         words = next(turns, None)
@@ -98,11 +111,12 @@ def _run(turns: Generator[list[str], int, None], budget: Budget, depth: int = 0)
 class _Run:
     """How far a script has come."""
 
-    def __init__(self, budget: Budget, depth: int) -> None:
+    def __init__(self, budget: Budget, smi: Smi, depth: int) -> None:
         self.lines: list[tuple[float, str]] = []
         self.now, self.code, self.forever, self.understood = 0.0, 0, False, True
         self.reason = self.message = ""
         self._budget = budget
+        self._smi = smi
         self._depth = depth
 
     def take(self, words: list[str]) -> bool:
@@ -126,6 +140,10 @@ class _Run:
                 self.code = 0
             case "false", _:
                 self.code = 1
+            case "nvidia-smi", arguments if (printed := self._smi(arguments)) is not None:
+                for line in printed:
+                    self._write(line)
+                self.code = 0
             case "agnhost", [_, *_] as rest:
                 return self._take_over(rest, last=True)
             case "entrypoint-tester", _:
@@ -141,7 +159,7 @@ class _Run:
         return True
 
     def _take_over(self, words: list[str], *, last: bool) -> bool:
-        inner = _run(_single(words), self._budget, self._depth + 1)
+        inner = _run(_single(words), self._budget, self._smi, self._depth + 1)
         self.lines += [(self.now + offset, line) for offset, line in inner.lines]
         self.code, self.understood = inner.exit_code, self.understood and inner.understood
         self.forever, self.reason, self.message = inner.seconds is None, inner.reason, inner.message

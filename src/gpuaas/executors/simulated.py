@@ -19,10 +19,11 @@ from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
 from gpuaas.executors.annotations import NO_IMAGE, is_lost
 from gpuaas.executors.clock_steps import ClockSteps
+from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Lookup
 from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.lives import ContainerLife, Life, life_of
-from gpuaas.executors.nodes import GPU, NodeSpec
+from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.references import refers, unmounted, unset
 from gpuaas.executors.script import Script
@@ -35,7 +36,6 @@ from gpuaas.runtime.events import BURST, NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 
-ON_NODE = "node"  # index of pods
 _PATIENCE = 1.0  # seconds
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 
@@ -70,7 +70,6 @@ class SimulatedKubelet(Kubelet):
     def __init__(self, deps: Deps, specs: Sequence[NodeSpec], speed: float = 1.0) -> None:
         super().__init__(deps)
         self._hosts = {spec.name: spec.address for spec in specs}
-        self._devices = {spec.name: (GPU,) if spec.gpu_count else () for spec in specs}
         self._speed = speed
         self._owners = Owners(deps.client, deps.discovery)
         self._runs: dict[str, Run] = {}
@@ -79,6 +78,7 @@ class SimulatedKubelet(Kubelet):
         self._bypassed: set[str] = set()  # nodes that somebody put a pod on past the scheduler
         pods = deps.informers.of(PODS)
         pods.add_index(ON_NODE, _node_of)
+        self._devices = DeviceBook(specs, pods)
         self._pods = self.follow(pods, self._ours)
         self._nodes = self.follow(deps.informers.of(NODES), self._on_node)
         # Both are followed anyway; what is in them is read only for who refers to one.
@@ -93,6 +93,7 @@ class SimulatedKubelet(Kubelet):
     def _forget(self, old: Object | None, new: Object | None) -> None:
         if new is None and old is not None:
             self._runs.pop(uid_of(old), None)
+            self._devices.release(old["spec"].get("nodeName", ""), uid_of(old))
             self._accepted.discard(uid_of(old))
             self._turned_away.pop(uid_of(old), None)
             self._waits_no_more(key_of(old))
@@ -126,6 +127,7 @@ class SimulatedKubelet(Kubelet):
         if node is None or is_lost(node):
             return None
         if is_finished(pod):
+            self._devices.release(pod["spec"]["nodeName"], uid_of(pod))
             if is_deleting(pod):
                 await self._remove(pod)
             return None
@@ -135,6 +137,11 @@ class SimulatedKubelet(Kubelet):
             if why is not None:
                 return await self._reject(pod, why)
             self._accepted.add(uid_of(pod))
+            if not is_deleting(pod):
+                found = await self._take_devices(pod, node)
+                if found is None or isinstance(found, Requeue):
+                    return found
+                pod = found
             run = await self._begin(pod)
         if is_deleting(pod):
             return await self._stop(pod, run)
@@ -167,7 +174,7 @@ class SimulatedKubelet(Kubelet):
         else:
             self._bypassed.add(name)
         others = [one for one in self._pods.indexed(ON_NODE, name) if not is_finished(one) and self._is_accepted(one)]
-        return rejection(read_pod(pod), place_of(node, others), self._devices[name])
+        return rejection(read_pod(pod), place_of(node, others), self._devices.resources(node))
 
     def _is_accepted(self, pod: Mapping[str, Any]) -> bool:
         return uid_of(pod) in self._accepted or bool((pod.get("status") or {}).get("startTime"))
@@ -375,6 +382,9 @@ class SimulatedKubelet(Kubelet):
             await self.client.delete(PODS, metadata["name"], metadata["namespace"], uid=uid_of(pod), grace=0)
         except NotFound:
             return
+
+    def _address(self, node: Mapping[str, Any]) -> str:
+        return self._hosts[node["metadata"]["name"]]
 
     def _host(self, pod: Object) -> str:
         return self._hosts[pod["spec"]["nodeName"]]

@@ -76,6 +76,11 @@ class Informer:
         return len(self._indexes[index].get(value, ()))
 
     @property
+    def revision(self) -> int:
+        """How far the view has come: it has changed only if this has moved."""
+        return self._revision
+
+    @property
     def is_synced(self) -> bool:
         return self._synced.is_set()
 

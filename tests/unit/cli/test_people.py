@@ -13,15 +13,17 @@ from gpuaas.assembly import people, runtime_classes
 from gpuaas.assembly.home import Home
 from gpuaas.cli import trusted
 from gpuaas.cli.audit import about, how_far, remembered
-from gpuaas.cli.look import gpus_of, named
+from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import in_order, read_manifests, wished
-from gpuaas.cli.ps import changes, nodes_below, ps_table
+from gpuaas.cli.ps import changes, ps_table
 from gpuaas.cli.queues import QUEUE_COLUMNS
 from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
 from gpuaas.cli.show import Columns, Table, show
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
+from gpuaas.views.jobs import gpus_of
+from gpuaas.views.places import Places
 
 PRODUCTS = {"NVIDIA-L4", "NVIDIA-L40S", "NVIDIA-H200", "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB"}
 
@@ -224,9 +226,12 @@ def test_the_nodes_of_a_job_are_those_of_its_pods_however_many_owners_stand_in_b
         owned("p3", "set"),
     ]
     alone = {"metadata": {"namespace": "ns", "uid": "p4", "annotations": {"kueue.x-k8s.io/workload": "group"}}}
-    found = nodes_below([*pods, {**alone, "spec": {"nodeName": "n3"}}], [owned("set", "notebook")])
-    assert found["notebook"] == {"n1", "n2"}
-    assert found["ns/group"] == {"n3"}
+    places = Places()
+    for pod in [*pods, {**alone, "spec": {"nodeName": "n3"}}]:
+        places.pod_changed("ns", pod["metadata"]["uid"], pod)
+    places.owner_changed("StatefulSet", "ns", "set", owned("set", "notebook"))
+    assert places.nodes_of(["notebook"]) == ["n1", "n2"]
+    assert places.nodes_of(["ns/group"]) == ["n3"]
 
 
 def test_what_somebody_wrote_into_an_object_does_nothing_to_the_terminal() -> None:

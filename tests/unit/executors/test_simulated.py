@@ -11,6 +11,7 @@ from gpuaas.controllers.jobs import JobController
 from gpuaas.controllers.node_lifecycle import NodeLifecycleController
 from gpuaas.controllers.pod_scheduler import PodScheduler
 from gpuaas.controllers.replica_sets import ReplicaSetController
+from gpuaas.executors import heartbeat
 from gpuaas.executors.heartbeat import NodeKeeper
 from gpuaas.executors.logs import Logs
 from gpuaas.executors.nodes import NodeSpec
@@ -198,6 +199,34 @@ async def test_a_lost_node_falls_silent_with_its_pods_and_goes_on_when_it_is_bac
         await on.advance(5)
         assert not on.cluster.read(NODES, "n1")["spec"].get("taints")
         assert status(on)["phase"] == "Succeeded"
+
+
+@scenario
+async def test_a_large_fleet_renews_more_seldom_stays_ready_and_a_lost_node_is_found_as_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heartbeat, "RENEWALS", 0.04)  # two nodes are many: each renews every 50 seconds
+    async with stage(keeper, NodeLifecycleController) as on:
+        renewals = set[tuple[str, str]]()
+        for _ in range(400):
+            await on.advance(1)
+            for lease in on.cluster.all(LEASES):
+                renewals.add((lease["metadata"]["name"], lease["spec"]["renewTime"]))
+            assert not any(one["spec"].get("taints") for one in on.cluster.all(NODES))
+        assert {lease["spec"]["leaseDurationSeconds"] for lease in on.cluster.all(LEASES)} == {200}
+        for name in ("n0", "n1"):
+            times = sorted(at for of, at in renewals if of == name)
+            assert 7 <= len(times) <= 10
+        assert not {at for of, at in renewals if of == "n0"} & {
+            at for of, at in renewals if of == "n1" and at > times[0]
+        }
+        await on.cluster.patch(NODES, "n1", {"metadata": {"annotations": {"gpuaas.dev/lost": "true"}}})
+        await on.advance(101)
+        assert on.cluster.read(NODES, "n1")["spec"]["taints"][0]["key"] == "node.kubernetes.io/unreachable"
+        assert not on.cluster.read(NODES, "n0")["spec"].get("taints")
+        await on.cluster.patch(NODES, "n1", {"metadata": {"annotations": {"gpuaas.dev/lost": None}}})
+        await on.advance(5)
+        assert not on.cluster.read(NODES, "n1")["spec"].get("taints")
 
 
 @scenario

@@ -126,6 +126,8 @@ class KueueCore(Controller):
             self.client, self._workloads, self.engine, self._configured, deps.clock, recorder
         )
         self._started = False
+        self._places: Mapping[str, int] | None = None
+        self._places_seen: tuple[int, ...] = ()
 
     def _looked(self, plan: Plan, seconds: float) -> None:
         self.counts.looked(plan, seconds)
@@ -162,8 +164,7 @@ class KueueCore(Controller):
             self.queue.add(_key(obj))
 
     async def run(self) -> None:
-        for informer in self._followed:
-            await informer.synced()
+        await self.synced()
         self._started = True  # not before everything is known: half a picture admits too much
         self.scheduler.wake()
         async with asyncio.TaskGroup() as group:
@@ -367,6 +368,27 @@ class KueueCore(Controller):
             if obj is not None:
                 found.append(pending_entry(obj, position, place))
         return found
+
+    def positions(self) -> Mapping[str, int]:
+        """The places of all that wait in their ClusterQueues, from 1; the same mapping until something could change it.
+
+        The order of a queue follows from its Workloads and its configuration, whose news the engine takes before any
+        other reader sees the informers move; under admission fair sharing it also follows from time.
+        """
+        seen = tuple(each.revision for each in (self._workloads, self._local_queues, self._cluster_queues))
+        if self._places is None or self._places_seen != seen or self.engine.ledger is not None:
+            self._places_seen = seen
+            self._places = {
+                item.key: place
+                for queue in self.engine.forest.queues.values()
+                for place, item in enumerate(queue.pending.ordered(), 1)
+            }
+        return self._places
+
+    async def synced(self) -> None:
+        """Returns when the engine knows all that was there when the controllers began."""
+        for informer in self._followed:
+            await informer.synced()
 
     # Whose news concerns whom.
 

@@ -1,9 +1,9 @@
 """Nodes that fall silent become Unknown after the grace period; conditions become taints; pods there are not ready.
 
 Silence is measured by our own clock from the last change of the node's lease, so that a node's wrong clock does no
-harm, and a control plane that was away gives every node the whole grace period again. A node that has conditions and
-never had a lease was written by hand, by a test or a planner: nobody said it would be renewed, and it is taken at its
-word. (A real controller manager would call it lost; who tests against one switches that off.)
+harm, and a control plane that was away gives every node the whole grace period again. A lease may announce that it is
+renewed more seldom than usual: the grace period is then longer by as much. A node that has conditions and never had a
+lease was written by hand, by a test or a planner: nobody said it would be renewed, and it is taken at its word. (A real controller manager would call it lost; who tests against one switches that off.)
 
 A new node is left alone for a moment: tests and planners make nodes in several steps, and a write of ours between their
 reading a node and writing its status would make them begin again. (A real controller manager takes between 5 and 220 ms
@@ -24,7 +24,8 @@ from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import key_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready
 
-GRACE = 50.0
+GRACE = 50.0  # for leases of 40 seconds
+_LONGEST_LEASE = 600.0
 BIRTH = 0.2
 ON_NODE = "node"  # index of pods, shared by all who ask for it
 _LEASE_NAMESPACE = "kube-node-lease"
@@ -67,7 +68,7 @@ class NodeLifecycleController(Controller):
         await self._taint(node)
         if readiness(node) != "True":
             await self._unready_pods(key)
-        return Requeue(max(left, 1.0)) if left > 0 else Requeue(GRACE)
+        return Requeue(min(max(left, 1.0), GRACE)) if left > 0 else Requeue(GRACE)
 
     def _meet(self, node: Object) -> None:
         name = node["metadata"]["name"]
@@ -85,7 +86,7 @@ class NodeLifecycleController(Controller):
         heard = self._heard.get(name)
         if heard is None or heard.renewal != renewal:
             heard = self._heard[name] = _Heard(renewal, now)
-        return heard.at + GRACE - now
+        return heard.at + _grace(lease) - now
 
     async def _declare_silent(self, node: Object) -> None:
         name = node["metadata"]["name"]
@@ -119,6 +120,11 @@ class NodeLifecycleController(Controller):
             except NotFound:
                 continue
             self.recorder.event(PODS, pod, WARNING, "NodeNotReady", "Node is not ready")
+
+
+def _grace(lease: Mapping[str, Any] | None) -> float:
+    announced = ((lease or {}).get("spec") or {}).get("leaseDurationSeconds") or 0
+    return max(GRACE, min(announced, _LONGEST_LEASE) * 1.25)
 
 
 def node_of(pod: Mapping[str, Any]) -> Iterable[str]:

@@ -7,10 +7,12 @@ is free. What is left over stands in the picture as one workload for each Cluste
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from gpuaas.base.quantity import ZERO, Quantity, parse_quantity
+from gpuaas.engine.explain import Explanation, Holder, Remedy
 from gpuaas.kueue.workloads import holds_quota
 
 Object = dict[str, Any]
@@ -36,6 +38,36 @@ def unseen(cluster_queues: Iterable[Mapping[str, Any]], workloads: Iterable[Mapp
         left = _left(queue, seen.get(name, {}))
         if left:
             yield _stand_in(name, left)
+
+
+def hidden(found: Explanation, may_see: Callable[[str], bool]) -> Explanation:
+    """What an engine that knows all workloads explains, for someone who may see only those of some namespaces.
+
+    Amounts stay: the queues' statuses tell them too. A workload that may not be seen is named as its stand-in is."""
+    name = f"{NAMESPACE}/in-{found.cluster_queue}"
+
+    def shown(key: str) -> str:
+        return key if not key or may_see(key.partition("/")[0]) else name
+
+    def holder(each: Holder) -> Holder:
+        largest = tuple((shown(key), amount) for key, amount in each.largest)
+        others = sum(amount for key, amount in largest if key == name)
+        seen = tuple(pair for pair in largest if pair[0] != name)
+        return replace(each, largest=(*seen, (f"{NAMESPACE}/in-{each.cluster_queue}", others)) if others else seen)
+
+    def remedy(each: Remedy) -> Remedy:
+        keys = tuple(dict.fromkeys(map(shown, each.keys)))
+        if keys == each.keys:
+            return each
+        return replace(each, keys=keys, words=f"{len(keys)} workload(s) leaving: {', '.join(keys)}")
+
+    return replace(
+        found,
+        first=shown(found.first),
+        victims=tuple({shown(key): rule for key, rule in found.victims}.items()),
+        numbers=tuple(replace(each, holders=tuple(map(holder, each.holders))) for each in found.numbers),
+        remedies=tuple(map(remedy, found.remedies)),
+    )
 
 
 def in_words(text: str) -> str:

@@ -7,7 +7,7 @@ The looks below go from what settles the matter to what is left; the figures are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ from gpuaas.kueue.explain.evidence import (
     uncovered,
     ways_out,
 )
+from gpuaas.kueue.explain.hidden_usage import NAMESPACE as HIDDEN_NAMESPACE
 from gpuaas.kueue.explain.hidden_usage import in_words
 from gpuaas.kueue.explain.remedies import (
     PRIORITY_LABEL,
@@ -84,13 +85,18 @@ class Answer:
         return found
 
 
-def why(picture: Picture, workload: View, now: Millis) -> Answer:
+Explain = Callable[[str, Millis], Explanation | None]
+"""What keeps the workload of this key (`namespace/name`) waiting, as an engine sees it."""
+
+
+def why(picture: Picture, workload: View, now: Millis, explain: Explain | None = None) -> Answer:
+    """`explain`: of an engine that stands where the cluster stands; without it one is made from the picture."""
     conditions = conditions_of(workload)
     for look in (_finished, _leaving, _inactive, _running, _checking, _unseen, _unusable_queue, _unselected):
         answer = look(picture, workload, conditions)
         if answer is not None:
             return answer
-    answer = _waiting(picture, workload, conditions, now)
+    answer = _waiting(picture, workload, conditions, now, explain)
     evidence, ways = tuple(map(in_words, answer.evidence)), tuple(map(in_words, answer.ways))
     return replace(answer, sentence=in_words(answer.sentence), evidence=evidence, ways=ways)
 
@@ -295,11 +301,12 @@ def _unselected(picture: Picture, workload: View, _conditions: Mapping[str, Any]
     return Answer(_subject(workload), "Pending", "NamespaceMismatch", sentence, evidence, ways, name)
 
 
-def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], now: Millis) -> Answer:
+def _waiting(
+    picture: Picture, workload: View, conditions: Mapping[str, Any], now: Millis, explain: Explain | None
+) -> Answer:
     meta = workload["metadata"]
     subject = _subject(workload)
-    engine = engine_of(picture)
-    found = engine.explain(f"{meta['namespace']}/{meta['name']}", now)
+    found = (explain or engine_of(picture).explain)(f"{meta['namespace']}/{meta['name']}", now)
     if found is None:
         return Answer(subject, "Pending", "Unknown", "nothing is known about it yet", (), ("look again in a moment",))
     reason = found.token.value if found.token is not None else "Pending"
@@ -321,11 +328,11 @@ def _waiting(picture: Picture, workload: View, conditions: Mapping[str, Any], no
         ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""
     if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
-        first = engine.forest.queues[queue].pending.ordered()[0].key
+        first = found.first
         words = f"it would fit, but ClusterQueue {queue} is StrictFIFO: nobody passes {first}, which waits itself"
         place, _, name = first.partition("/")
         ways = (
-            f"what helps that one: gpuaas why {name} -n {place}",
+            *((f"what helps that one: gpuaas why {name} -n {place}",) if place != HIDDEN_NAMESPACE else ()),
             f"BestEffortFIFO as spec.queueingStrategy of ClusterQueue {queue}",
         )
     if outgrown(found):

@@ -3,11 +3,13 @@
 import re
 from typing import Final
 
+from gpuaas.api.kinds import Object
 from gpuaas.api.metadata import View
 from gpuaas.base.fielderrors import FieldError, forbidden, invalid, keyed
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+_DEVICES: Final = "gpuaas.dev/devices"
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*|-0[0-9]*")
 
 
@@ -32,3 +34,16 @@ def annotation_changes(annotations: View | None, old: View | None, path: str) ->
         return []
     verb = "add" if before is None else "remove or update"
     return [forbidden(keyed(path, _MIRROR), f"may not {verb} mirror pod annotation")]
+
+
+def keep_devices(metadata: Object, before: View) -> None:
+    """The devices a pod was given are written by its node, through the status subresource. A write of the pod itself
+    neither sets nor changes them: they stay as they were, as a status does."""
+    known = (before.get("annotations") or {}).get(_DEVICES)
+    annotations = metadata.get("annotations") or {}
+    if annotations.get(_DEVICES) == known:
+        return
+    others = {name: value for name, value in annotations.items() if name != _DEVICES}
+    metadata["annotations"] = others if known is None else {**others, _DEVICES: known}
+    if not metadata["annotations"]:
+        del metadata["annotations"]

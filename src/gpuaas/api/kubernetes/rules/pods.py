@@ -7,7 +7,7 @@ from gpuaas.api.kinds import Behaviour, Object
 from gpuaas.api.kubernetes.rules.checks import MAX_INT32, dns_subdomain, each, in_range, qualified_name, unchanged
 from gpuaas.api.kubernetes.rules.containers import padded_image
 from gpuaas.api.kubernetes.rules.placement import validate_tolerations
-from gpuaas.api.kubernetes.rules.pod_annotations import annotation_changes, annotation_errors
+from gpuaas.api.kubernetes.rules.pod_annotations import annotation_changes, annotation_errors, keep_devices
 from gpuaas.api.kubernetes.rules.pod_defaults import default_pod, default_pod_spec
 from gpuaas.api.kubernetes.rules.pod_spec import validate_pod_spec
 from gpuaas.api.metadata import View
@@ -44,6 +44,7 @@ class Pod(Behaviour):
         default_pod(spec)
 
     def prepare_create(self, obj: Object) -> None:
+        keep_devices(obj["metadata"], {})
         told = (obj.get("status") or {}).get("qosClass")  # taken as said, like everywhere it is asked for
         status: Object = {"phase": "Pending", "qosClass": told or qos_class(obj)}
         obj["status"] = status
@@ -58,6 +59,9 @@ class Pod(Behaviour):
                     "message": _GATED,
                 }
             ]
+
+    def prepare_update(self, obj: Object, old: View) -> None:
+        keep_devices(obj["metadata"], old["metadata"])
 
     def validate(self, obj: View) -> list[FieldError]:
         spec = obj.get("spec") or {}

@@ -1,0 +1,144 @@
+"""`gpuaas gpus --cards`: each card of the nodes, with what it is split into and who holds it."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuaas.cli.context import Target
+from gpuaas.cli.show import Columns
+
+if TYPE_CHECKING:
+    from gpuaas.client.http import HttpClient
+    from gpuaas.client.protocol import Object
+    from gpuaas.devices.holding import Held
+
+COLUMNS = Columns(
+    ("node", "index", "uuid", "product", "memory", "sharing", "holders", "state"),
+    spare=("memory", "state"),
+    headings={"holders": "HELD BY"},
+)
+_SHORT = 12  # characters of a UUID in the table
+_DRIVER = "gpuaas.dev/GPUDriver"
+
+
+def show_cards(target: Target) -> None:
+    rows = target.work(card_rows)
+
+    def in_words() -> None:
+        if not rows:
+            click.echo("no node has cards")
+            for words in target.work(driver_faults):
+                click.echo(words, err=True)
+            return
+        COLUMNS.table([_in_words(row, wide=target.output == "wide") for row in rows], wide=True).print()
+
+    target.show(rows, in_words)
+
+
+def _in_words(row: Mapping[str, Any], *, wide: bool) -> dict[str, Any]:
+    holders = [f"{each['namespace']}/{each['pod']}" for each in row["holders"]]
+    return {
+        **row,
+        "uuid": row["uuid"] if wide else row["uuid"][:_SHORT],
+        "memory": f"{row['memory']} MiB" if row["memory"] else "",
+        "holders": ", ".join(holders)
+        if wide or len(holders) < 4
+        else f"{', '.join(holders[:3])} and {len(holders) - 3} more",
+        "state": row["state"] or "ready",
+    }
+
+
+async def card_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+    from gpuaas.client.resources import NODES
+    from gpuaas.devices import inventory
+    from gpuaas.devices.advertise import CONFIG
+
+    held = await _held(client)
+    rows: list[dict[str, Any]] = []
+    for node in (await client.list(NODES)).items:
+        name, said = node["metadata"]["name"], node["metadata"].get("annotations") or {}
+        shared = _sharing(str(said.get(CONFIG) or ""))
+        for index, card in enumerate(inventory.shown_cards(str(said.get(inventory.ANNOTATION) or ""))):
+            uuid = str(card.get("uuid") or "")
+            rows.append(
+                {
+                    "node": name,
+                    "index": index,
+                    "uuid": uuid,
+                    "product": card.get("product") or "unknown",
+                    "memory": card.get("memory") or 0,
+                    "sharing": _slices(card) or shared,
+                    "slices": card.get("mig") or [],
+                    "holders": held.get((name, uuid), []),
+                    "state": card.get("closed") or "",
+                }
+            )
+    return rows
+
+
+def _slices(card: Mapping[str, Any]) -> str:
+    """`mig 1g.5gb x 7` for a card with MIG on."""
+    if not isinstance(card.get("mig"), list):
+        return ""
+    counts: dict[str, int] = {}
+    for each in card["mig"]:
+        counts[str(each.get("profile"))] = counts.get(str(each.get("profile")), 0) + 1
+    return "mig " + (", ".join(f"{profile} x {count}" for profile, count in counts.items()) or "(empty)")
+
+
+def _sharing(text: str) -> str:
+    from gpuaas.devices.advertise import config_in_force
+    from gpuaas.devices.offer import GPU
+
+    config = config_in_force(text)
+    shared = config.shared(GPU) if config is not None else None
+    return f"{config.strategy} x {shared.replicas}" if config is not None and shared is not None else "none"
+
+
+async def _held(client: "HttpClient") -> dict[tuple[str, str], list[dict[str, str]]]:
+    """By node and card, the pods that hold something of it, as far as one may see them."""
+    from gpuaas.devices.holding import held_by
+
+    found: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for pod in await _all_pods(client):
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        for held in _by_card(held_by(pod)):
+            holder = {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"], "device": held.id}
+            found.setdefault((pod["spec"].get("nodeName") or "", held.card), []).append(holder)
+    return found
+
+
+def _by_card(devices: "tuple[Held, ...]") -> "Iterator[Held]":
+    seen: set[str] = set()
+    for held in devices:
+        if held.card not in seen:
+            seen.add(held.card)
+            yield held
+
+
+async def driver_faults(client: "HttpClient", _namespace: str) -> list[str]:
+    """Why nodes that are machines have no cards."""
+    from gpuaas.client.resources import NODES
+
+    return [words for node in (await client.list(NODES)).items for words in _fault_of(node)]
+
+
+def _fault_of(node: "Object") -> Iterator[str]:
+    for condition in (node.get("status") or {}).get("conditions") or ():
+        if condition["type"] == _DRIVER and condition["status"] == "False":
+            yield f"{node['metadata']['name']}: {condition['message']}"
+
+
+async def _all_pods(client: "HttpClient") -> "list[Object]":
+    """None for a user who may not see all pods: the holders of their own are not known to be all."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.resources import PODS
+
+    try:
+        return (await client.list(PODS)).items
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return []

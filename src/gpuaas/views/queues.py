@@ -1,0 +1,79 @@
+"""Rows of quota: one for each flavor and resource of a ClusterQueue, from its spec and its status."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from gpuaas.views.rows import QueueRow
+
+View = Mapping[str, Any]
+
+
+class Queues:
+    """ClusterQueues' rows, and where LocalQueues lead to."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[QueueRow, ...]] = {}
+        self._local: dict[tuple[str, str], str] = {}
+
+    def cluster_queue_changed(self, name: str, obj: View | None) -> None:
+        if obj is None:
+            self._rows.pop(name, None)
+        else:
+            self._rows[name] = tuple(rows_of(obj))
+
+    def local_queue_changed(self, namespace: str, name: str, obj: View | None) -> None:
+        if obj is None:
+            self._local.pop((namespace, name), None)
+        else:
+            self._local[namespace, name] = (obj.get("spec") or {}).get("clusterQueue", "")
+
+    def cluster_queue_of(self, namespace: str, name: str) -> str:
+        return self._local.get((namespace, name), "")
+
+    def of_namespace(self, namespace: str) -> set[str]:
+        """The ClusterQueues that the namespace has a LocalQueue for."""
+        return {queue for (where, _), queue in self._local.items() if where == namespace}
+
+    def namespaces(self) -> set[str]:
+        """Those that have a LocalQueue."""
+        return {namespace for namespace, _ in self._local}
+
+    def listed(self, names: Collection[str] | None = None) -> list[QueueRow]:
+        """Rows by the name of the ClusterQueue; of these, or of all."""
+        return [row for name in sorted(self._rows) if names is None or name in names for row in self._rows[name]]
+
+
+def rows_of(queue: View) -> Iterator[QueueRow]:
+    """One for each flavor and resource."""
+    spec, status = queue.get("spec") or {}, queue.get("status") or {}
+    used = {
+        (flavor["name"], each["name"]): each
+        for flavor in status.get("flavorsReservation") or ()
+        for each in flavor.get("resources") or ()
+    }
+    active = next((each for each in status.get("conditions") or () if each["type"] == "Active"), None)
+    state = "Unknown" if active is None else "Active" if active["status"] == "True" else active["reason"]
+    for group in spec.get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            for quota in flavor.get("resources") or ():
+                found = used.get((flavor["name"], quota["name"]), {})
+                yield QueueRow(
+                    clusterqueue=queue["metadata"]["name"],
+                    cohort=spec.get("cohortName", ""),
+                    flavor=flavor["name"],
+                    resource=quota["name"],
+                    nominal=str(quota["nominalQuota"]),
+                    used=str(found.get("total", "0")),
+                    borrowed=str(found.get("borrowed", "0")),
+                    waiting=status.get("pendingWorkloads", 0),
+                    state=state,
+                    borrowing_limit=_amount(quota.get("borrowingLimit")),
+                    lending_limit=_amount(quota.get("lendingLimit")),
+                    admitted=status.get("admittedWorkloads", 0),
+                )
+
+
+def _amount(limit: Any) -> str | None:
+    return None if limit is None else str(limit)

@@ -1,0 +1,56 @@
+"""The rows of one cluster, kept up to date one object at a time.
+
+Each change costs what its own object costs, whatever else there is. How objects arrive is the feeder's matter: all at
+once from lists, or one by one from a watch; after the same objects the rows are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from gpuaas.client.protocol import Resource
+from gpuaas.client.resources import JOBS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.gpus import Gpus
+from gpuaas.views.jobs import Jobs
+from gpuaas.views.places import Places
+from gpuaas.views.queues import Queues
+
+View = Mapping[str, Any]
+RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
+BETWEEN: Final = (JOBS, STATEFUL_SETS, REPLICA_SETS, RAY_CLUSTERS)
+"""What may stand between a job and its pods; of these only metadata is read."""
+FOLLOWED: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
+Take = Callable[[str, str, View | None], None]
+
+
+class Snapshot:
+    def __init__(self) -> None:
+        self.queues = Queues()
+        self.gpus = Gpus()
+        self.places = Places()
+        self.jobs = Jobs(self.queues.cluster_queue_of)
+        self._takers: dict[Resource, Take] = {
+            WORKLOADS: self.jobs.changed,
+            CLUSTER_QUEUES: lambda _, name, obj: self.queues.cluster_queue_changed(name, obj),
+            LOCAL_QUEUES: self.queues.local_queue_changed,
+            NODES: lambda _, name, obj: self.gpus.node_changed(name, obj),
+            PODS: self._pod_changed,
+            **{resource: partial(self.places.owner_changed, resource.kind) for resource in BETWEEN},
+        }
+
+    def take(self, resource: Resource, namespace: str, name: str, obj: View | None) -> None:
+        """An object is new or changed; None: it is gone."""
+        self._takers[resource](namespace, name, obj)
+
+    def take_all(self, resource: Resource, objects: list[dict[str, Any]]) -> None:
+        """A whole list, of a resource of which nothing was taken before."""
+        for obj in objects:
+            meta = obj["metadata"]
+            self.take(resource, meta.get("namespace", ""), meta["name"], obj)
+
+    def _pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
+        self.gpus.pod_changed(namespace, name, obj)
+        self.places.pod_changed(namespace, name, obj)
