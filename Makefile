@@ -12,6 +12,8 @@ dev: .venv/.installed-dev       ## ... and what tests and checks need
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@if command -v nvidia-smi >/dev/null 2>&1 || [ -e /proc/driver/nvidia/version ]; then \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check $$(grep '^nvidia-ml-py==' requirements-dev.lock); fi
 	@$(BIN)/python -m compileall -q src/gpuaas
 	@touch $@
 
