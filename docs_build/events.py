@@ -15,8 +15,8 @@ from docs_build.source import Source
 from gpuaas.runtime.controller import Controller
 
 _INTRODUCTION: Final = (
-    "Events are told about objects: `kubectl describe` shows them below the object, `kubectl events` in order of time. They"
-    f" are kept for an hour. {UNKNOWN} stands for what is known only at the moment. Reasons, words and the names of who tells"
+    "Events belong to objects: `kubectl describe` shows them below the object, `kubectl events` in order of time. They are"
+    f" kept for an hour. {UNKNOWN} stands for a part that is known only at run time. Reasons, messages and component names"
     " are those of Kubernetes, Kueue and the operators of the kinds. With the feature gate `UnadmittedWorkloadsObservability`"
     " ([configuration](../guides/configuration.md)) finer reasons stand in place of `Pending`. On an object of any kind that a"
     " part of the control plane cannot handle, `SetAside` (a Warning, by `gpuaas`) names the part and the reason."

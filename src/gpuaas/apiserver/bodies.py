@@ -194,8 +194,8 @@ def parse_json(body: bytes) -> Any:
 
 
 def _within_limits(value: Any, body: bytes) -> Any:
-    """What is walked by recursion, here and by whoever reads it later, must end well before the stack does; what costs
-    much for each of its values must not have too many of them; and a key is repeated in each path that leads through it.
+    """Bound the depth, because this module and later readers walk the tree by recursion; the number of values, because
+    each of them costs time; and the length of keys, because every path through a key repeats it.
     """
     containers = body.count(b"{") + body.count(b"[")
     if containers <= _MAX_DEPTH and len(body) <= OFF_LOOP:

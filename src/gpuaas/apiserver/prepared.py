@@ -1,8 +1,8 @@
 """Bodies that take longer to read than a slice of the event loop are read in a worker thread.
 
 `prepare` does with a body what module bodies would do on the loop (decode it, bound its depth and the number of its
-values, look for keys that came twice) and keeps the result with the bytes. A `Prepared` is a body like any other, so
-that verbs and subresources need not know: whoever reads it gets the result, or the refusal, that is there already.
+values, look for keys that came twice) and keeps the result with the bytes. Verbs and subresources pass a
+`Prepared` on like any other body; decoding it returns the kept result, or raises the kept refusal.
 
 The thread shares the interpreter with the loop, which takes it back every few milliseconds; only a call into C holds it
 for longer, and the longest (msgspec, for 3 MiB) takes 40 ms. There is one thread, so however many clients send large

@@ -168,7 +168,7 @@ class ControlPlane:
         return trust
 
     async def _furnish_machine(self, parts: ClusterParts) -> None:
-        """Whoever is told that it is ready finds a queue; only the first start, and one with cards, pays for it."""
+        """A ready server has a queue. Only the first start, and a start that finds cards, takes the time to make it."""
         if not has_process_class(parts.cluster) or (self._gpus is not None and self._gpus.cards):
             from gpuaas.assembly.nodes import furnish_machine
             from gpuaas.executors.machine import NO_GPUS

@@ -74,7 +74,7 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
 
 
 def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
-    """Who derives what nodes with cards offer; nobody where there are none."""
+    """The controller that derives what nodes with cards offer; none where no node has cards."""
     from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
 
     owned = {

@@ -1,8 +1,8 @@
 """Who may run processes on this machine, and what that right is worth.
 
 Processes are not isolated: they run as the user who started gpuaas and so can read and change all that the control plane
-is made of. Whoever may use the runtime class of processes must therefore be one to whom all of it may be handed. The
-right is found where it is given, in roles and bindings, however they were made.
+is made of. The right to use the runtime class of processes is therefore worth as much as `cluster-admin`. This
+module finds it in all roles and bindings that grant it, whoever made them.
 """
 
 from collections.abc import Iterable, Sequence

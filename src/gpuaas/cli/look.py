@@ -9,13 +9,7 @@ import click
 from gpuaas.base.errors import ApiError
 from gpuaas.cli.kinds import JOB_KINDS, kind_of
 from gpuaas.client.kueue import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    LOCAL_QUEUES,
     PRIORITY_CLASSES,
-    RESOURCE_FLAVORS,
-    TOPOLOGIES,
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object, Resource
@@ -23,13 +17,11 @@ from gpuaas.client.resources import (
     CLAIM_TEMPLATES,
     DEVICE_CLASSES,
     DEVICE_SLICES,
-    NAMESPACES,
-    NODES,
     PODS,
 )
 from gpuaas.kueue.explain.snapshot import Picture, claims_devices, owner_of
 from gpuaas.views.configured import configuration as kueue_configuration
-from gpuaas.views.snapshot import BETWEEN
+from gpuaas.views.snapshot import BETWEEN, PICTURED
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -37,29 +29,18 @@ if TYPE_CHECKING:
 
 async def picture(client: "HttpClient", namespace: str = "", *, pods: bool = False) -> Picture:
     """Everything the queues depend on. What a user may not see everywhere is looked for in the namespace."""
-    wanted = {
-        "namespaces": NAMESPACES,
-        "flavors": RESOURCE_FLAVORS,
-        "cohorts": COHORTS,
-        "cluster_queues": CLUSTER_QUEUES,
-        "local_queues": LOCAL_QUEUES,
-        "workloads": WORKLOADS,
-        "checks": ADMISSION_CHECKS,
-        "topologies": TOPOLOGIES,
-        "nodes": NODES,
-    }
     narrowed: set[Resource] = set()
     found = await asyncio.gather(
-        *(everything(client, resource, namespace, narrowed=narrowed) for resource in wanted.values())
+        *(everything(client, resource, namespace, narrowed=narrowed) for resource in PICTURED.values())
     )
-    lists = {name: items or [] for name, items in zip(wanted, found, strict=True)}
-    hidden = frozenset(name for name, items in zip(wanted, found, strict=True) if items is None)
+    lists = {name: items or [] for name, items in zip(PICTURED, found, strict=True)}
+    hidden = frozenset(name for name, items in zip(PICTURED, found, strict=True) if items is None)
     if pods:
         lists["priorities"] = await everything(client, PRIORITY_CLASSES) or []
         lists["pods"], lists["owners"] = await pods_and_owners(client, namespace)
         if lists["topologies"]:  # where places are chosen, everybody's pods take some
             lists["pods"] = await everything(client, PODS, namespace) or lists["pods"]
-    partial = frozenset(name for name, resource in wanted.items() if resource in narrowed)
+    partial = frozenset(name for name, resource in PICTURED.items() if resource in narrowed)
     configuration = await kueue_configuration(client)
     if (configuration is not None and configuration.devices.mapped) or any(map(claims_devices, lists["workloads"])):
         more = {"device_classes": DEVICE_CLASSES, "claim_templates": CLAIM_TEMPLATES, "device_slices": DEVICE_SLICES}

@@ -10,9 +10,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from gpuaas.client.kueue import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOADS,
+)
 from gpuaas.client.protocol import Resource
-from gpuaas.client.resources import JOBS, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 from gpuaas.views.gpus import Gpus
 from gpuaas.views.jobs import Jobs
 from gpuaas.views.places import Places
@@ -22,6 +30,18 @@ View = Mapping[str, Any]
 RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
 BETWEEN: Final = (JOBS, STATEFUL_SETS, REPLICA_SETS, RAY_CLUSTERS)
 """What may stand between a job and its pods; of these only metadata is read."""
+PICTURED: Final[Mapping[str, Resource]] = {
+    "namespaces": NAMESPACES,
+    "flavors": RESOURCE_FLAVORS,
+    "cohorts": COHORTS,
+    "cluster_queues": CLUSTER_QUEUES,
+    "local_queues": LOCAL_QUEUES,
+    "workloads": WORKLOADS,
+    "checks": ADMISSION_CHECKS,
+    "topologies": TOPOLOGIES,
+    "nodes": NODES,
+}
+"""What an explanation reads, by the name its `Picture` has for it."""
 FOLLOWED: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
 Take = Callable[[str, str, View | None], None]
 

@@ -8,21 +8,15 @@ read are taken out of what it explains.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    LOCAL_QUEUES,
     PRIORITY_CLASSES,
-    RESOURCE_FLAVORS,
-    TOPOLOGIES,
     WORKLOADS,
 )
 from gpuaas.client.protocol import Object, Resource
-from gpuaas.client.resources import NAMESPACES, NODES, PODS
+from gpuaas.client.resources import PODS
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.explain import Explanation
 from gpuaas.engine.values import Millis
@@ -31,21 +25,10 @@ from gpuaas.kueue.explain.hidden_usage import hidden
 from gpuaas.kueue.explain.snapshot import Picture
 from gpuaas.kueue.explain.why import why
 from gpuaas.runtime.informer import Informers
-from gpuaas.views.snapshot import BETWEEN
+from gpuaas.views.snapshot import BETWEEN, PICTURED
 
 MayList = Callable[[Resource, str], bool]
 """Whether the user may list a resource in a namespace, "" for everywhere."""
-PICTURED: Final[Mapping[str, Resource]] = {
-    "namespaces": NAMESPACES,
-    "flavors": RESOURCE_FLAVORS,
-    "cohorts": COHORTS,
-    "cluster_queues": CLUSTER_QUEUES,
-    "local_queues": LOCAL_QUEUES,
-    "workloads": WORKLOADS,
-    "checks": ADMISSION_CHECKS,
-    "topologies": TOPOLOGIES,
-    "nodes": NODES,
-}
 
 
 def explain_workload(

@@ -19,7 +19,7 @@ from gpuaas.base.quantity import NANO, Quantity, parse_quantity
 
 _LIMIT_TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 _AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
-_MOST_SCOPES: Final = 100  # each is told about with all of them
+_MOST_SCOPES: Final = 100  # the error of each scope repeats the whole list
 SCOPES: Final = (
     "Terminating",
     "NotTerminating",
