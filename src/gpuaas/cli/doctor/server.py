@@ -3,7 +3,7 @@
 import shutil
 from typing import TYPE_CHECKING
 
-from gpuaas.cli.doctor.finding import Finding
+from gpuaas.cli.doctor.finding import Finding, Level
 
 if TYPE_CHECKING:
     from gpuaas.assembly.home import Home
@@ -31,5 +31,5 @@ def check_disk(home: "Home") -> list[Finding]:
     room = f"{free / 1e9:.1f} GB free for {home.path}"
     if free >= _LITTLE_ROOM:
         return [Finding("green", "disk-room", room)]
-    level = "red" if free < _NO_ROOM else "yellow"
+    level: Level = "red" if free < _NO_ROOM else "yellow"
     return [Finding(level, "disk-room", f"only {room}", f"du -xh --max-depth=2 {folder} | sort -h | tail")]
