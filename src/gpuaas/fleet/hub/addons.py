@@ -71,7 +71,6 @@ def state(add_on: Mapping[str, Any], cluster: Mapping[str, Any] | None) -> list[
     done = condition("Progressing", "False", "Completed", "completed with no errors.")
     return [
         condition("Available", "True", "ProbeAvailable", f"{ADD_ON} add-on is available."),
-        condition("Degraded", "False", "Completed", "no errors"),
         done,
     ]
 
