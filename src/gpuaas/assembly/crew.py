@@ -13,6 +13,7 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
+from gpuaas.assembly.multikueue import multikueue_loops
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.views import ViewsServer
@@ -59,6 +60,7 @@ async def run_crew(
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
+    made += multikueue_loops(parts, deps, core.counts.series)
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
     made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
     controllers = Controllers(deps, made)

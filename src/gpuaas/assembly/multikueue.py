@@ -1,0 +1,41 @@
+"""MultiKueue in a control plane: every cluster may be a hub, and talks to its workers over HTTPS like any other client."""
+
+from gpuaas.assembly.clusters import ClusterParts
+from gpuaas.client.http import HttpClient
+from gpuaas.client.kubeconfig import Access
+from gpuaas.client.protocol import Client
+from gpuaas.fleet.multikueue.checks import MultiKueueChecks
+from gpuaas.fleet.multikueue.clusters import MultiKueueClusters
+from gpuaas.fleet.multikueue.dispatch import Dispatch
+from gpuaas.fleet.multikueue.remote_jobs import enabled
+from gpuaas.fleet.multikueue.worker import Follows
+from gpuaas.fleet.multikueue.workers import Workers
+from gpuaas.observe.series import Series
+from gpuaas.runtime.controller import Deps, Loop
+
+MANAGER = "kueue"
+_PATIENCE = 15.0
+"""Seconds within which a worker has to answer a request."""
+
+
+def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series) -> list[Loop]:
+    configured, strict = parts.configured, "multikueue" in parts.strict
+    clock = deps.clock
+
+    def dial(access: Access) -> Client:
+        return HttpClient(access, clock, "gpuaas-multikueue", patience=_PATIENCE)
+
+    def follows() -> Follows:
+        return Follows(configured.now.multikueue.origin, [each.resource for each in enabled(configured)])
+
+    def hub() -> str:
+        found = parts.cluster.store.get("/namespaces//kube-system")
+        return str(found.obj["metadata"]["uid"]) if found is not None else ""
+
+    deps = deps.under(MANAGER)
+    connections = Workers(clock, dial, follows, strict=strict)
+    return [
+        MultiKueueClusters(deps, connections),
+        MultiKueueChecks(deps),
+        Dispatch(deps, connections, configured, series, hub=hub, strict=strict),
+    ]
