@@ -7,6 +7,7 @@ from typing import Any, Final
 from gpuaas.base.clock import parse_rfc3339
 from gpuaas.client.protocol import Client
 from gpuaas.client.resources import SERVICE_ACCOUNTS
+from gpuaas.kueue.configuration.fields import parse_duration
 
 SECONDS: Final = 8640 * 3600
 _SHARE: Final = 0.8
@@ -41,21 +42,5 @@ def seconds_left(refreshed: str, expires: str, now: float) -> float:
 def validity_of(account: Mapping[str, Any]) -> int:
     """The seconds that a ManagedServiceAccount asks for."""
     text = str((((account.get("spec") or {}).get("rotation")) or {}).get("validity") or "")
-    found = _go_duration(text)
+    found = parse_duration(text)
     return max(600, int(found)) if found else SECONDS
-
-
-def _go_duration(text: str) -> float:
-    units, total, number = {"h": 3600.0, "m": 60.0, "s": 1.0}, 0.0, ""
-    for each in text:
-        if each.isdigit() or each == ".":
-            number += each
-        elif each in units and number:
-            try:
-                total += float(number) * units[each]
-            except ValueError:
-                return 0.0
-            number = ""
-        else:
-            return 0.0
-    return total
