@@ -14,7 +14,6 @@ from gpuaas.client.ocm import MANAGED_ACCOUNTS, MANAGED_CLUSTERS, MULTIKUEUE_CLU
 from gpuaas.client.protocol import Client, Object
 from gpuaas.client.resources import CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from gpuaas.fleet.hub.applying import keep
-from gpuaas.fleet.hub.connections import encoded
 from gpuaas.fleet.hub.joining import BINDINGS
 from gpuaas.fleet.hub.names import (
     ADD_ON_NAMESPACE,
@@ -24,6 +23,7 @@ from gpuaas.fleet.hub.names import (
     condition_of,
     with_conditions,
 )
+from gpuaas.fleet.hub.reading import encoded
 from gpuaas.fleet.hub.tokens import request_token, seconds_left, validity_of
 from gpuaas.fleet.hub.trouble import Trouble
 from gpuaas.fleet.hub.workers import Workers

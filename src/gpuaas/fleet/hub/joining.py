@@ -16,7 +16,6 @@ from gpuaas.client.ocm import MANAGED_CLUSTERS
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from gpuaas.fleet.hub.applying import keep, remove
-from gpuaas.fleet.hub.connections import decoded, encoded, kubeconfig
 from gpuaas.fleet.hub.names import (
     ADD_ON_NAMESPACE,
     AGENT_ACCOUNT,
@@ -29,10 +28,11 @@ from gpuaas.fleet.hub.names import (
     is_accepted,
     is_local,
 )
+from gpuaas.fleet.hub.reading import decoded, encoded, kubeconfig, read_kubeconfig
 from gpuaas.fleet.hub.roles import AGENT_RULES
 from gpuaas.fleet.hub.tokens import Token, request_token, seconds_left
 from gpuaas.fleet.hub.trouble import Trouble
-from gpuaas.fleet.hub.workers import Connect, Workers, read_kubeconfig
+from gpuaas.fleet.hub.workers import Connect, Workers
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import finalizers_of, is_deleting, labels_of
