@@ -54,7 +54,7 @@ HEALTH_CONDITION: Final = "gpuaas.dev/GPUHealth"
 DEADLINE: Final = "gpuaas.dev/change-deadline-seconds"  # annotation of a node
 _DEADLINE: Final = 600.0
 _ASK_AGAIN: Final = 5.0  # seconds until a pod that may not go is asked again
-_SETTLING: Final = 0.2  # seconds between closing a card and changing it: by then every holder is seen
+_SETTLING: Final = 0.25  # seconds between closing a card and draining or changing it: by then every holder is seen
 _MANAGER: Final = "gpu-operator"
 _SHOWN: Final = 8  # cards listed in a message
 
@@ -226,12 +226,12 @@ class GpuNodes(Controller):
             self._closed.pop(name, None)
         elif not closing <= closed:
             self._closed[name] = (self.clock.monotonic(), closing)
-        again = await self._ask_to_leave(name, node, decision.leaving)
-        if not decision.mig.goes_on or decision.mig.leaving:
-            return again
         since, _ = self._closed.get(name, (0.0, frozenset()))
         left = since + _SETTLING - self.clock.monotonic()
-        return Requeue(left) if left > 0 else again
+        if left > 0 and (decision.leaving or decision.mig.goes_on):
+            # Who leaves must not be admitted to the same cards again: quotas follow what nodes offer, and need a moment.
+            return Requeue(left)
+        return await self._ask_to_leave(name, node, decision.leaving)
 
     async def _ask_to_leave(self, name: str, node: Object, leaving: Mapping[str, str]) -> Requeue | None:
         """Pods are asked one by one; those that may not go are named on the node, and asked again later."""
