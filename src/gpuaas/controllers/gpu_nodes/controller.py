@@ -34,7 +34,7 @@ from gpuaas.controllers.gpu_nodes.surface import (
     read_mig,
     read_policy,
 )
-from gpuaas.devices import faults, inventory
+from gpuaas.devices import faults, inventory, sharing
 from gpuaas.devices.advertise import CONFIG, config_in_force, stale_labels, stale_resources
 from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import held_by
@@ -215,6 +215,7 @@ class GpuNodes(Controller):
             settled=self.clock.monotonic() - since >= _SETTLING,
             may_change=owned.simulated,
             strict=self._strict,
+            sharing=annotations.get(sharing.ANNOTATION, ""),
         )
         decision = decide(cards, owned.machine, labels, self._surface, text, self._changes[name], at)
         self._cards[name], self._changes[name] = decision.cards, decision.changes
