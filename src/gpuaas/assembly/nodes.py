@@ -51,7 +51,7 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     lines = SimulatedLines(Owners(deps.client, deps.discovery), pods, deps.clock, fleet.speed)
     parts.cluster.logs = Logs({"simulated": lines}, deps.informers.of(NODES))
     made: list[Controller] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
-    return [*made, *_gpu_nodes(deps, nodes)]
+    return [*made, *_gpu_nodes(parts, deps, nodes)]
 
 
 def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Controller]:
@@ -70,10 +70,14 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
         _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder, foreign), *_gpu_nodes(deps, [node])]
+    return [
+        NodeKeeper(deps, [node], "process"),
+        ProcessKubelet(deps, node, folder, foreign),
+        *_gpu_nodes(parts, deps, [node]),
+    ]
 
 
-def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
+def _gpu_nodes(parts: ClusterParts, deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
     """The controller that derives what nodes with cards offer; none where no node has cards."""
     from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
 
@@ -82,7 +86,7 @@ def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
         for node in nodes
         if node.gpu_count or node.found
     }
-    return [GpuNodes(deps, owned)] if owned else []
+    return [GpuNodes(deps, owned, strict="nvidia" in parts.strict)] if owned else []
 
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:

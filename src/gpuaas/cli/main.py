@@ -24,6 +24,8 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "cancel": ("gpuaas.cli.jobs", "cancel", "Delete a job."),
     "queues": ("gpuaas.cli.queues", "queues", "Quota: nominal, used, borrowed, waiting."),
     "gpus": ("gpuaas.cli.queues", "gpus", "GPUs: product, total, used, free."),
+    "share": ("gpuaas.cli.share", "share", "Share a node's cards, or one: time-slicing, MPS, whole."),
+    "mig": ("gpuaas.cli.mig", "mig", "MIG: which geometry would admit most of what waits."),
     "top": ("gpuaas.cli.top", "top", "Quotas, GPUs and jobs, live."),
     "audit": ("gpuaas.cli.audit", "audit", "Who was preempted by whom, and what was lost."),
     "stop": ("gpuaas.cli.queues", "stop", "Stop a queue or a workload."),

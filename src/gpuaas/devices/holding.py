@@ -43,6 +43,7 @@ class Held:
     memory: int = 0  # MiB of the card, or of the slice
     index: int = 0  # of the card on its node
     profile: str = ""  # of a MIG device
+    shares: int = 0  # how many share it; 0 where it is not shared
 
     @property
     def uuid(self) -> str:
@@ -97,7 +98,7 @@ def _held(container: str, resource: str, device: Device) -> Held:
     if mig is not None:
         shape = card.profile(mig)
         memory, profile = shape.memory_mib if shape is not None else 0, mig.profile
-    return Held(container, resource, device.id, card.uuid, card.name, memory, card.index, profile)
+    return Held(container, resource, device.id, card.uuid, card.name, memory, card.index, profile, device.replicas)
 
 
 def free_ids(known: Mapping[str, Device], taken: Iterable[Held]) -> list[str]:
@@ -151,6 +152,7 @@ def encode(devices: Sequence[Held]) -> str:
         entry |= {"product": one.name} if one.name else {}
         entry |= {"memory": one.memory} if one.memory else {}
         entry |= {"profile": one.profile} if one.profile else {}
+        entry |= {"shares": one.shares} if one.shares else {}
         shown.setdefault(one.container, []).append(entry)
     return json.dumps(shown, separators=(",", ":"))
 
@@ -178,8 +180,14 @@ def _read(container: str, one: Any) -> Held | None:
     if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("id", "resource", "card")):
         return None
     texts = {key: str(one.get(key) or "") for key in ("product", "profile")}
-    memory, index = (value if isinstance(value := one.get(key), int) else 0 for key in ("memory", "index"))
-    return Held(container, one["resource"], one["id"], one["card"], texts["product"], memory, index, texts["profile"])
+    numbers = {key: _number(one.get(key)) for key in ("memory", "index", "shares")}
+    return Held(
+        container, one["resource"], one["id"], one["card"], texts["product"], profile=texts["profile"], **numbers
+    )
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value <= _MOST else 0
 
 
 # -- What a program sees ------------------------------------------------------------------------------------------------
