@@ -11,16 +11,18 @@ from typing import Any
 
 from gpuaas.devices import holding, inventory
 from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
+from gpuaas.devices.budget import asked_mib
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.runtime.informer import Informer
-from gpuaas.runtime.metadata import uid_of
+from gpuaas.runtime.metadata import annotations_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 View = Mapping[str, Any]
 ON_NODE = "node"  # index of pods, shared by all who ask for it
+AMONG, EVERYBODY = "gpuaas.dev/mps-among", "all"  # annotation of a node: who shares its cards by MPS
 _REMEMBERED = 256  # nodes whose offer is kept
 
 
@@ -41,7 +43,7 @@ class DeviceBook:
         return tuple(self._offer(node)[0]) if node["metadata"]["name"] in self._specs else ()
 
     def give(self, pod: View, node: View) -> tuple[Held, ...]:
-        """The devices of the pod: those it has, or free ones. Raises NoDeviceError or RefusedError."""
+        """The devices of the pod: those it has, or free ones. Raises NoDeviceError, BudgetError or RefusedError."""
         uid, name = uid_of(pod), node["metadata"]["name"]
         if name not in self._specs:
             return ()
@@ -52,9 +54,21 @@ class DeviceBook:
             requests = requests_of(pod["spec"], offered)
             if not requests:
                 return ()
-            found = choose(offered, config, requests, self.taken(name))
+            barred = self._barred(pod, node) if config.strategy == "mps" else frozenset[str]()
+            asked = asked_mib(annotations_of(pod))
+            found = choose(offered, config, requests, self.taken(name), asked=asked, barred=barred)
         here[uid] = found
         return found
+
+    def _barred(self, pod: View, node: View) -> frozenset[str]:
+        """Cards that pods of other namespaces share by MPS, where a fault of one process ends all of them."""
+        if annotations_of(node).get(AMONG) == EVERYBODY:
+            return frozenset()
+        namespace = pod["metadata"]["namespace"]
+        others = (one for one in self._pods.indexed(ON_NODE, node["metadata"]["name"]) if not self._is_over(one))
+        return frozenset(
+            held.card for one in others if one["metadata"]["namespace"] != namespace for held in held_by(one)
+        )
 
     def are_open(self, devices: Sequence[Held], node: View) -> bool:
         """Whether the node, as it is known now, still has them to give: a card that is to change takes no work."""

@@ -116,7 +116,14 @@ class Nvml:
             minor=self._known(library.nvmlDeviceGetMinorNumber, handle),
             nvlinks=self._links(handle, handles),
             pcie=tuple(self._level(handle, other) for other in handles),
+            reserved_mib=self._reserved(handle),
         )
+
+    def _reserved(self, handle: Any) -> int:
+        """MiB the driver keeps for itself, where the second version of the call tells it apart."""
+        version = getattr(self._library, "nvmlMemory_v2", None)
+        info = self._known(self._library.nvmlDeviceGetMemoryInfo, handle, version) if version is not None else None
+        return -(-int(info.reserved) // _MIB) if info is not None else 0
 
     def _pci_id(self, handle: Any) -> int:
         pci = self._known(self._library.nvmlDeviceGetPciInfo, handle)

@@ -35,6 +35,7 @@ from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import held_by
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.mig_config import Configs, MigConfigError
+from gpuaas.devices.states import HEALTH, closed_by_states, ill_cards, reopened, with_states
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import annotations_of, labels_of
@@ -44,6 +45,7 @@ POLICIES: Final = Resource("nvidia.com", "v1", "clusterpolicies", False, "Cluste
 ON_NODE: Final = "node"  # index of pods, shared by all who ask for it
 CONFIG_CONDITION: Final = "gpuaas.dev/DevicePluginConfig"
 MIG_CONDITION: Final = "gpuaas.dev/MigConfig"
+HEALTH_CONDITION: Final = "gpuaas.dev/GPUHealth"
 _EVERYTHING: Final = ""
 _SETTLING: Final = 0.2  # seconds between closing a card and changing it: by then every holder is seen
 _MANAGER: Final = "gpu-operator"
@@ -68,6 +70,7 @@ class GpuNodes(Controller):
         super().__init__(deps)
         self._owned = owned
         self._cards: dict[str, tuple[Card, ...]] = {}
+        self._closed: dict[str, dict[str, str]] = {}  # why the node's annotations close cards, by node and card
         self._surface = Surface()
         self._loaded = False
         self._waiting: dict[str, float] = {}  # nodes whose cards are closed for a change, and since when
@@ -188,6 +191,9 @@ class GpuNodes(Controller):
         cards = self._cards.get(name)
         if cards is None:
             cards = inventory.restored(owned.cards(), annotations.get(inventory.ANNOTATION, ""))
+        known = reopened(cards, self._closed.get(name, {}))
+        cards = with_states(known, annotations)
+        self._closed[name] = closed_by_states(known, cards)
         text = annotations.get(CONFIG, "")
         decision = decide(
             cards,
@@ -239,11 +245,16 @@ class GpuNodes(Controller):
             if change:
                 patch[part] = change
         conditions = list(known.get("conditions") or ())
-        wanted_conditions = self._conditions(conditions, decision)
+        ill = _ill_in_words(decision.cards, annotations_of(node))
+        wanted_conditions = self._conditions(conditions, decision, ill)
         return patch if wanted_conditions == conditions else {**patch, "conditions": wanted_conditions}
 
-    def _conditions(self, known: list[Object], decision: Decision) -> list[Object]:
+    def _conditions(self, known: list[Object], decision: Decision, ill: str) -> list[Object]:
         told: dict[str, tuple[str, str, str]] = {}
+        if ill:
+            told[HEALTH_CONDITION] = ("False", "CardsIll", ill)
+        elif any(one["type"] == HEALTH_CONDITION for one in known):
+            told[HEALTH_CONDITION] = ("True", "CardsHealthy", "all cards take work again")
         if decision.problem:
             told[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
         elif decision.is_configured:
@@ -251,7 +262,7 @@ class GpuNodes(Controller):
         if decision.mig.state:
             status, reason = _MIG_WORDS[decision.mig.state]
             told[MIG_CONDITION] = (status, reason, decision.mig.message)
-        kept = [one for one in known if one["type"] not in (CONFIG_CONDITION, MIG_CONDITION)]
+        kept = [one for one in known if one["type"] not in _OWN_CONDITIONS]
         before = {one["type"]: one for one in known}
         for kind, (status, reason, message) in told.items():
             one = before.get(kind)
@@ -268,6 +279,9 @@ class GpuNodes(Controller):
             self.recorder.event(NODES, node, WARNING, "ConfigInvalid", decision.problem)
         elif decision.text != text and not decision.problem and (decision.is_configured or _shares(text)):
             self.recorder.event(NODES, node, NORMAL, "ConfigApplied", _in_words(decision))
+        ill = _ill_in_words(decision.cards, annotations_of(node))
+        if ill and (conditions.get(HEALTH_CONDITION) or {}).get("message") != ill:
+            self.recorder.event(NODES, node, WARNING, "GPUUnhealthy", ill)
         mig = decision.mig
         if mig.state and (conditions.get(MIG_CONDITION) or {}).get("message") != mig.message:
             match mig.state:
@@ -279,6 +293,7 @@ class GpuNodes(Controller):
                     self.recorder.event(NODES, node, NORMAL, "MigConfigApplied", mig.message)
 
 
+_OWN_CONDITIONS = (CONFIG_CONDITION, MIG_CONDITION, HEALTH_CONDITION)
 _MIG_WORDS = {
     PENDING: ("False", "Pending"),
     SUCCESS: ("True", "Applied"),
@@ -297,6 +312,11 @@ def _metadata(node: Object, owned: NodeCards, decision: Decision) -> Object:
     wanted = {inventory.ANNOTATION: inventory.encode(decision.cards) or None, CONFIG: decision.text or None}
     changed = {key: value for key, value in wanted.items() if annotations.get(key) != value}
     return ({"labels": labels} if labels else {}) | ({"annotations": changed} if changed else {})
+
+
+def _ill_in_words(cards: tuple[Card, ...], annotations: Mapping[str, str]) -> str:
+    ill = ill_cards(cards, annotations.get(HEALTH, ""))
+    return "; ".join(f"card {card.index} ({card.uuid}): {ill[card.uuid]}" for card in cards if card.uuid in ill)
 
 
 def _shares(text: str) -> bool:
