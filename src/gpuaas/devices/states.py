@@ -1,9 +1,9 @@
 """What a node knows about its cards beyond their configuration: which are ill, and which are used by others. Pure.
 
-Two annotations of a node carry it. `gpuaas.dev/gpu-health` names ill cards by UUID or index, each with a reason: the
-node's own watcher writes it for a real card, people write it for a simulated one (`{"0": "Xid 79"}`). An ill card leaves
-allocatable and its pods are evicted. `gpuaas.dev/gpu-foreign` lists processes on the cards that belong to no pod here: such
-a card takes no new work, and what runs on it goes on.
+Two annotations of a node carry it. `gpuaas.dev/card-faults` has `CARD=FAULT` pairs with commas between them, CARD an index
+or a UUID, FAULT one of `xid:N`, `ecc`, `vanished`: the node's own watcher writes it for a real card, people write it for a
+simulated one. An ill card leaves allocatable and its pods are evicted. `gpuaas.dev/gpu-foreign` lists processes on the
+cards that belong to no pod here: such a card takes no new work, and what runs on it goes on.
 """
 
 from __future__ import annotations
@@ -13,26 +13,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from gpuaas.base.numbers import natural
 from gpuaas.devices.cards import Card
+from gpuaas.devices.health import xid_filter
 
-HEALTH: Final = "gpuaas.dev/gpu-health"
+FAULTS: Final = "gpuaas.dev/card-faults"
 FOREIGN: Final = "gpuaas.dev/gpu-foreign"
+IGNORED: Final = "gpuaas.dev/gpu-foreign-ignored"  # "true": foreign processes are shown and close no card
 _LONGEST: Final = 1 << 18  # characters of an annotation that are read
 _LONGEST_REASON: Final = 256
 _MOST: Final = 1024
 _NAMED: Final = 3  # processes in a sentence
 _MIB: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Illness:
-    """Why a card takes no work. `kind`: xid, lost, ecc, or empty for what people wrote. `boot`: the machine's boot in which
-    it was found; a fault of an earlier boot is over."""
-
-    reason: str
-    kind: str = ""
-    since: str = ""
-    boot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +41,6 @@ class ForeignProcess:
     def in_words(self) -> str:
         who = " ".join(part for part in (self.command, f"of user {self.user}" if self.user else "") if part)
         return f"pid {self.pid}{f' ({who})' if who else ''}, {self.memory // _MIB} MiB"
-
-
-def illnesses(text: str) -> dict[str, Illness]:
-    """By UUID or index as it stands there; nothing where it cannot be read."""
-    found = _loaded(text)
-    if not isinstance(found, dict):
-        return {}
-    read = {str(key): _illness(value) for key, value in list(found.items())[:_MOST]}
-    return {key: one for key, one in read.items() if one is not None}
-
-
-def _illness(value: Any) -> Illness | None:
-    if isinstance(value, str):
-        return Illness(value[:_LONGEST_REASON]) if value else None
-    if not isinstance(value, dict) or not isinstance(value.get("reason"), str):
-        return None
-    texts = {key: str(value.get(key) or "")[:_LONGEST_REASON] for key in ("reason", "kind", "since", "boot")}
-    return Illness(**texts) if texts["reason"] else None
-
-
-def encode_illnesses(found: Mapping[str, Illness]) -> str:
-    """Empty where no card is ill, so that the annotation can go."""
-    shown = {key: {name: text for name, text in asdict(one).items() if text} for key, one in sorted(found.items())}
-    return json.dumps(shown, separators=(",", ":")) if shown else ""
 
 
 def foreign_processes(text: str) -> tuple[ForeignProcess, ...]:
@@ -95,16 +63,35 @@ def encode_foreign(found: Sequence[ForeignProcess]) -> str:
 
 def ill_cards(cards: Sequence[Card], text: str) -> dict[str, str]:
     """Reasons by UUID, of the cards that are there."""
-    said = illnesses(text)
-    found = {card.uuid: said.get(card.uuid) or said.get(str(card.index)) for card in cards}
-    return {uuid: one.reason for uuid, one in found.items() if one is not None}
+    found: dict[str, str] = {}
+    for part in text[:_LONGEST].split(",")[:_MOST]:
+        named, _, fault = part.strip().partition("=")
+        for card in cards:
+            if named in (str(card.index), card.uuid) and (reason := _reason(fault)):
+                found[card.uuid] = f"{found[card.uuid]}; {reason}" if card.uuid in found else reason
+    return found
+
+
+def _reason(fault: str) -> str:
+    kind, _, amount = fault.partition(":")
+    match kind:
+        case "xid":
+            number = natural(amount)
+            return f"Xid {number}" if number and xid_filter({}).is_unhealthy(number) else ""
+        case "ecc":
+            return "uncorrectable ECC error: row remapping failed"
+        case "vanished":
+            return "vanished: the driver does not find the card any more"
+        case _:
+            return ""
 
 
 def with_states(cards: Sequence[Card], annotations: Mapping[str, str]) -> tuple[Card, ...]:
     """The cards as these annotations close them; what closes a card for another reason stays."""
-    ill = ill_cards(cards, str(annotations.get(HEALTH) or ""))
+    ill = ill_cards(cards, str(annotations.get(FAULTS) or ""))
     used: dict[str, list[ForeignProcess]] = {}
-    for process in foreign_processes(str(annotations.get(FOREIGN) or "")):
+    ignored = annotations.get(IGNORED) == "true"
+    for process in () if ignored else foreign_processes(str(annotations.get(FOREIGN) or "")):
         used.setdefault(process.card, []).append(process)
     return tuple(_closed(card, ill.get(card.uuid, ""), used.get(card.uuid, ())) for card in cards)
 

@@ -9,7 +9,7 @@ decision is made between two awaits, so that two pods never get one device.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.devices import holding, inventory
+from gpuaas.devices import holding, inventory, states
 from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
 from gpuaas.devices.budget import asked_mib
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
@@ -23,6 +23,7 @@ from gpuaas.runtime.pods import is_finished
 View = Mapping[str, Any]
 ON_NODE = "node"  # index of pods, shared by all who ask for it
 AMONG, EVERYBODY = "gpuaas.dev/mps-among", "all"  # annotation of a node: who shares its cards by MPS
+_DECISIVE = (inventory.ANNOTATION, CONFIG, states.FAULTS, states.FOREIGN, states.IGNORED)  # of a node, for its offer
 _REMEMBERED = 256  # nodes whose offer is kept
 
 
@@ -36,7 +37,7 @@ class DeviceBook:
         self._pods = pods
         self._is_over = is_over
         self._given: dict[str, dict[str, tuple[Held, ...]]] = {}  # by node and pod, until it is released
-        self._offers: dict[str, tuple[tuple[str, str], tuple[Offer, PluginConfig]]] = {}
+        self._offers: dict[str, tuple[tuple[str, ...], tuple[Offer, PluginConfig]]] = {}
 
     def resources(self, node: View) -> tuple[str, ...]:
         """What is given out one by one here."""
@@ -91,17 +92,20 @@ class DeviceBook:
     def _offer(self, node: View) -> tuple[Offer, PluginConfig]:
         name = node["metadata"]["name"]
         said = node["metadata"].get("annotations") or {}
-        text = (str(said.get(inventory.ANNOTATION) or ""), str(said.get(CONFIG) or ""))
+        text = tuple(str(said.get(each) or "") for each in _DECISIVE)
         kept = self._offers.get(name)
         if kept is None or kept[0] != text:
-            kept = self._offers[name] = (text, offer_of(self._specs[name], *text))
+            kept = self._offers[name] = (text, offer_of(self._specs[name], dict(zip(_DECISIVE, text, strict=True))))
             if len(self._offers) > _REMEMBERED:
                 del self._offers[next(iter(self._offers))]
         return kept[1]
 
 
-def offer_of(spec: NodeSpec, cards_text: str, config_text: str) -> tuple[Offer, PluginConfig]:
+def offer_of(spec: NodeSpec, annotations: Mapping[str, str]) -> tuple[Offer, PluginConfig]:
+    """`annotations`: of the node."""
+    cards_text, config_text = annotations.get(inventory.ANNOTATION, ""), annotations.get(CONFIG, "")
     cards = inventory.with_closed(inventory.restored(spec.cards(), cards_text), cards_text)
+    cards = states.with_states(cards, annotations)
     config = config_in_force(config_text, cards) or default_config(cards)
     try:
         return offer(cards, config), config

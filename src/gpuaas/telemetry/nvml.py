@@ -204,6 +204,13 @@ class Nvml:
 
     # Health
 
+    def broken_rows(self, uuid: str) -> str:
+        """Why the card's memory cannot be trusted; empty where it can, or where that cannot be asked."""
+        handle = self._by_uuid(uuid)
+        ask = getattr(self._library, "nvmlDeviceGetRemappedRows", None)
+        rows = self._known(ask, handle) if handle is not None and ask is not None else None
+        return "row remapping failed after an uncorrectable memory error" if rows is not None and rows[3] else ""
+
     def events(self, uuids: tuple[str, ...]) -> Events:
         return Events(self._library, [handle for uuid in uuids if (handle := self._by_uuid(uuid)) is not None])
 

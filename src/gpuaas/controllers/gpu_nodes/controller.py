@@ -35,7 +35,7 @@ from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import held_by
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.mig_config import Configs, MigConfigError
-from gpuaas.devices.states import HEALTH, closed_by_states, ill_cards, reopened, with_states
+from gpuaas.devices.states import FAULTS, closed_by_states, ill_cards, reopened, with_states
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import annotations_of, labels_of
@@ -315,7 +315,7 @@ def _metadata(node: Object, owned: NodeCards, decision: Decision) -> Object:
 
 
 def _ill_in_words(cards: tuple[Card, ...], annotations: Mapping[str, str]) -> str:
-    ill = ill_cards(cards, annotations.get(HEALTH, ""))
+    ill = ill_cards(cards, annotations.get(FAULTS, ""))
     return "; ".join(f"card {card.index} ({card.uuid}): {ill[card.uuid]}" for card in cards if card.uuid in ill)
 
 
