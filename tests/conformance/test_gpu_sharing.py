@@ -76,6 +76,7 @@ def test_a_foreign_process_is_shown_and_its_card_takes_no_work(machine: Machine,
         with Service(tmp_path / "home") as service:
             make(service, JOBS, machine.job("first", "echo $CUDA_VISIBLE_DEVICES; sleep 30"))
             eventually(lambda: phases(service).get("first") == "Running", "it never ran")
+            eventually(lambda: log(service, "first"), "it says nothing")
             assert log(service, "first") == "GPU-1\n"
             eventually(lambda: offered(service) == "1", "the card that others use is offered")
             shown = node(service)["metadata"]["annotations"]["gpuaas.dev/cards"]

@@ -12,15 +12,16 @@ import click
 
 from gpuaas.assembly.home import Home
 from gpuaas.cli.ready import wait_ready
-from gpuaas.cli.stories import STORIES, StepFailed, tell
+from gpuaas.cli.stories import NAMES, StepFailed, tell
 
 _PATIENCE = 10.0
 
 
 @click.command()
-@click.argument("name", type=click.Choice(sorted(STORIES)))
+@click.argument("name", type=click.Choice(sorted(NAMES)))
 def demo(name: str) -> None:
-    """Tell a story live: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption)."""
+    """Tell a story live: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption), sharing (one GPU for
+    four notebooks), mig (slices that change under running jobs)."""
     started = time.monotonic()
     folder = _examples() / name
     with tempfile.TemporaryDirectory(prefix="gpuaas-demo-") as home:

@@ -38,6 +38,7 @@ from gpuaas.controllers.node_lifecycle import (
 )
 from gpuaas.controllers.notebooks import NotebookController
 from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.controllers.quota_from_nodes import QuotaFromNodes
 from gpuaas.controllers.ray_clusters import RayClusterController
 from gpuaas.controllers.ray_jobs import RayJobController
 from gpuaas.controllers.ray_services import RayServiceController
@@ -86,6 +87,7 @@ NODES: tuple[type[Loop], ...] = (
     NodeLifecycleController,
     TaintEvictionController,
     PodGarbageCollector,
+    QuotaFromNodes,
 )
 OPERATORS: tuple[type[Loop], ...] = (
     RayClusterController,

@@ -43,6 +43,7 @@ class Held:
     memory: int = 0  # MiB of the card, or of the slice
     index: int = 0  # of the card on its node
     profile: str = ""  # of a MIG device
+    shares: int = 0  # how many share it; 0 where it is not shared
     budget: int = 0  # MiB of it that may be used; 0: all
     sharing: str = ""  # time-slicing or mps, of a replica
 
@@ -132,9 +133,19 @@ def _short(resource: str, count: int, total: int, free: int, roomy: int, asked: 
 def _held(container: str, resource: str, device: Device, config: PluginConfig, asked: int) -> Held:
     card, mig = device.card, device.mig
     memory, profile = budget.memory_mib(device), mig.profile if mig is not None else ""
-    sharing = config.strategy if device.is_replica else ""
-    share = budget.share_mib(device, asked)
-    return Held(container, resource, device.id, card.uuid, card.name, memory, card.index, profile, share, sharing)
+    return Held(
+        container,
+        resource,
+        device.id,
+        card.uuid,
+        card.name,
+        memory,
+        card.index,
+        profile,
+        shares=device.replicas,
+        budget=budget.share_mib(device, asked),
+        sharing=config.strategy if device.is_replica else "",
+    )
 
 
 def free_ids(known: Mapping[str, Device], taken: Iterable[Held]) -> list[str]:
@@ -188,6 +199,7 @@ def encode(devices: Sequence[Held]) -> str:
         entry |= {"product": one.name} if one.name else {}
         entry |= {"memory": one.memory} if one.memory else {}
         entry |= {"profile": one.profile} if one.profile else {}
+        entry |= {"shares": one.shares} if one.shares else {}
         entry |= {"budget": one.budget} if one.budget else {}
         entry |= {"sharing": one.sharing} if one.sharing else {}
         shown.setdefault(one.container, []).append(entry)
@@ -216,20 +228,14 @@ def held_by(pod: Mapping[str, Any]) -> tuple[Held, ...]:
 def _read(container: str, one: Any) -> Held | None:
     if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("id", "resource", "card")):
         return None
-    texts = {key: str(one.get(key) or "") for key in ("product", "profile", "sharing")}
-    amounts = {key: value if isinstance(value := one.get(key), int) else 0 for key in ("memory", "index", "budget")}
-    return Held(
-        container,
-        one["resource"],
-        one["id"],
-        one["card"],
-        texts["product"],
-        amounts["memory"],
-        amounts["index"],
-        texts["profile"],
-        amounts["budget"],
-        texts["sharing"],
-    )
+    product, profile, sharing = (str(one.get(key) or "") for key in ("product", "profile", "sharing"))
+    numbers = {key: _number(one.get(key)) for key in ("memory", "index", "shares", "budget")}
+    ids = (one["resource"], one["id"], one["card"])
+    return Held(container, *ids, name=product, profile=profile, sharing=sharing, **numbers)
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value <= _MOST else 0
 
 
 # -- What a program sees ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ decision is made between two awaits, so that two pods never get one device.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.devices import holding, inventory, states
+from gpuaas.devices import faults, foreign, holding, inventory
 from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
 from gpuaas.devices.budget import asked_mib
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
@@ -23,7 +23,13 @@ from gpuaas.runtime.pods import is_finished
 View = Mapping[str, Any]
 ON_NODE = "node"  # index of pods, shared by all who ask for it
 AMONG, EVERYBODY = "gpuaas.dev/mps-among", "all"  # annotation of a node: who shares its cards by MPS
-_DECISIVE = (inventory.ANNOTATION, CONFIG, states.FAULTS, states.FOREIGN, states.IGNORED)  # of a node, for its offer
+_DECISIVE = (
+    inventory.ANNOTATION,
+    CONFIG,
+    faults.ANNOTATION,
+    foreign.FOREIGN,
+    foreign.IGNORED,
+)  # of a node, for its offer
 _REMEMBERED = 256  # nodes whose offer is kept
 
 
@@ -105,7 +111,8 @@ def offer_of(spec: NodeSpec, annotations: Mapping[str, str]) -> tuple[Offer, Plu
     """`annotations`: of the node."""
     cards_text, config_text = annotations.get(inventory.ANNOTATION, ""), annotations.get(CONFIG, "")
     cards = inventory.with_closed(inventory.restored(spec.cards(), cards_text), cards_text)
-    cards = states.with_states(cards, annotations)
+    found, _ = faults.read_faults(annotations.get(faults.ANNOTATION, ""))
+    cards = foreign.with_foreign(faults.marked(cards, found), annotations)
     config = config_in_force(config_text, cards) or default_config(cards)
     try:
         return offer(cards, config), config

@@ -2,7 +2,7 @@
 
 - Memory: while a pod with a budget runs, NVML's memory by process is read every 50 ms. The processes of a pod over its
   budget are killed at once, then all of the pod; its status says why, with the figures. Its neighbours go on.
-- Foreign processes: a process on a card that belongs to no pod here is written to the node (devices.states), which closes
+- Foreign processes: a process on a card that belongs to no pod here is written to the node (devices.foreign), which closes
   the card for new work, unless `gpuaas up --ignore-foreign` was said.
 - Health: Xids, row remapping and cards that vanish are written to the node as faults of the card.
 - MPS: the daemon of each card in use is started again when it ends. A fault of one client ends all clients of a card, and
@@ -28,9 +28,10 @@ from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.devices.budget import budgets_of
+from gpuaas.devices.faults import ANNOTATION as FAULTS
+from gpuaas.devices.foreign import FOREIGN, IGNORED, encode_foreign, foreign_processes
 from gpuaas.devices.health import xid_filter
 from gpuaas.devices.holding import Held, held_by
-from gpuaas.devices.states import FAULTS, FOREIGN, IGNORED, encode_foreign, foreign_processes
 from gpuaas.executors import gpu_sight
 from gpuaas.executors.devices import ON_NODE
 from gpuaas.executors.gpu_environment import MPS, Provision, cards_by_mps

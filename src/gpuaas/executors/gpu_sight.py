@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from gpuaas.devices.budget import budgets_of
+from gpuaas.devices.foreign import ForeignProcess
 from gpuaas.devices.holding import Held
-from gpuaas.devices.states import ForeignProcess
 from gpuaas.executors.supervisor import MARK
 from gpuaas.telemetry.nvml import GpuProcess
 from gpuaas.telemetry.process_table import Owner
