@@ -230,8 +230,9 @@ def _read(container: str, one: Any) -> Held | None:
         return None
     product, profile, sharing = (str(one.get(key) or "") for key in ("product", "profile", "sharing"))
     numbers = {key: _number(one.get(key)) for key in ("memory", "index", "shares", "budget")}
-    ids = (one["resource"], one["id"], one["card"])
-    return Held(container, *ids, name=product, profile=profile, sharing=sharing, **numbers)
+    return Held(
+        container, one["resource"], one["id"], one["card"], product, profile=profile, sharing=sharing, **numbers
+    )
 
 
 def _number(value: Any) -> int:
