@@ -99,7 +99,7 @@ def make(service: Service, path: str, body: dict[str, Any]) -> None:
 
 
 def share(service: Service, replicas: int, how: str = "timeSlicing") -> None:
-    """NVIDIA's sharing configuration for every card, and a quota that follows."""
+    """NVIDIA's sharing configuration for every card; the queue's quota follows."""
     entry = {"name": "nvidia.com/gpu", "replicas": replicas}
     text = json.dumps({"version": "v1", "sharing": {how: {"resources": [entry]}}})
     service.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "gpu-operator"}})
@@ -110,11 +110,6 @@ def share(service: Service, replicas: int, how: str = "timeSlicing") -> None:
     parts = ("daemonsets", "dcgm", "dcgmExporter", "driver", "gfd", "nodeStatusExporter", "operator", "toolkit")
     spec = {**{part: {} for part in parts}, "devicePlugin": {"config": {"name": "sharing"}}}
     make(service, "/apis/nvidia.com/v1/clusterpolicies", {**policy, "spec": spec})
-    group = service.ask("GET", QUEUE).json()["spec"]["resourceGroups"][0]
-    for quota in group["flavors"][0]["resources"]:
-        if quota["name"] == "nvidia.com/gpu":
-            quota["nominalQuota"] = str(int(quota["nominalQuota"]) * replicas)
-    assert service.ask("PATCH", QUEUE, {"spec": {"resourceGroups": [group]}}, media=MERGE).status == 200
 
 
 def pods_of(service: Service) -> dict[str, dict[str, Any]]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gpuaas")
 _QUEUE = "this-machine"
+_FOLLOWS_NODES = {"gpuaas.dev/quota-from": "nodes"}  # sharing, faults and others' processes change what there is
 _NAMED = 10
 
 
@@ -132,7 +133,8 @@ async def _cover_new_cards(client: Client, gpus: "Gpus") -> None:
         is_ours = [set(group["coveredResources"]) for group in groups] == [{"cpu", "memory"}]
         if is_ours and ANNOTATION not in (node["metadata"].get("annotations") or {}):
             wanted = next(each for each in _machine_queue(gpus) if each["kind"] == "ClusterQueue")
-            await client.patch(CLUSTER_QUEUES, _QUEUE, {"spec": {"resourceGroups": wanted["spec"]["resourceGroups"]}})
+            groups = {"resourceGroups": wanted["spec"]["resourceGroups"]}
+            await client.patch(CLUSTER_QUEUES, _QUEUE, {"metadata": {"annotations": _FOLLOWS_NODES}, "spec": groups})
 
 
 def _machine(now: float, gpus: "Gpus") -> Mapping[str, Any]:
@@ -163,7 +165,7 @@ def _machine_queue(gpus: "Gpus") -> list[Mapping[str, Any]]:
         {
             "apiVersion": api,
             "kind": "ClusterQueue",
-            "metadata": {"name": name},
+            "metadata": {"name": name, **({"annotations": _FOLLOWS_NODES} if offered else {})},
             "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
         },
         {

@@ -24,6 +24,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
 from gpuaas.devices.holding import held_by
 from gpuaas.executors import statuses
+from gpuaas.executors.annotations import checkpoint_signal
 from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Missing, environment_of
 from gpuaas.executors.evictions import Evictions
@@ -42,7 +43,7 @@ from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, annotations_of, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 _RESTARTS = Backoff(first=10.0, limit=300.0)
@@ -64,6 +65,8 @@ class Run:
     restarts: int = 0
     resting: float | None = None
     killed_at: float | None = None  # when those who did not listen are killed
+    term_at: float = 0.0  # when SIGTERM is sent: later where a checkpoint signal comes first
+    termed: bool = False
     overdue: bool = False
     watched: set[str] = field(default_factory=set)
 
@@ -392,15 +395,25 @@ class ProcessKubelet(Kubelet):
         now = self.clock.now()
         if run.killed_at is None:
             run.killed_at = now + grace
+            saving = checkpoint_signal(annotations_of(pod)) if grace > 0 else ""
+            run.term_at = now + grace / 2 if saving else now
+            if saving:
+                words = f"{saving} sent, to save its state; SIGTERM follows in {grace / 2:g} s"
+                self.recorder.event(PODS, pod, NORMAL, "CheckpointSignal", words)
             for name, process in run.processes.items():
                 self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {name}")
+                if saving:
+                    process.signal_command(signal.Signals[saving])
+        if not run.termed and now >= run.term_at:
+            run.termed = True
+            for process in run.processes.values():
                 process.signal(signal.SIGTERM)
         if now >= run.killed_at:
             for process in run.processes.values():
                 process.signal(signal.SIGKILL)
             return self._wait(pod, run)
         self._wait(pod, run)
-        return Requeue(min(run.killed_at - now, _LOOK_EVERY))
+        return Requeue(min((run.killed_at if run.termed else run.term_at) - now, _LOOK_EVERY))
 
     async def _end(self, pod: Object, run: Run, codes: Mapping[str, int]) -> None:
         now = self.clock.now()
