@@ -1,7 +1,9 @@
 /* A stand-in for libcuda.so.1: one device of 64 GiB (or GPUAAS_TEST_CUDA_GIB) whose allocations are numbers. Where GPUAAS_TEST_NVML names
  * the file of the stand-in for NVML, what the process holds is written beside it, for that to report. Enough of the driver for the memory
  * budget to be tested without a card: every call the library wraps, reached as programs reach them. */
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +40,29 @@ static void report(void) {
     rename(next, path);
 }
 
+/* What other processes that live hold of the card. */
+static u64 others(void) {
+    const char *file = getenv("GPUAAS_TEST_NVML"), *card = getenv("CUDA_VISIBLE_DEVICES");
+    char path[4608], line[64];
+    u64 sum = 0;
+    if (!file || !card || !*card) return 0;
+    int length = (int)strcspn(card, ",");
+    snprintf(path, sizeof path, "%s.d", file);
+    DIR *listing = opendir(path);
+    if (!listing) return 0;
+    for (struct dirent *entry; (entry = readdir(listing));) {
+        if (strncmp(entry->d_name, card, (size_t)length) != 0 || entry->d_name[length] != '.') continue;
+        int pid = atoi(entry->d_name + length + 1);
+        snprintf(path, sizeof path, "%s.d/%s", file, entry->d_name);
+        FILE *found = pid != (int)getpid() && kill(pid, 0) == 0 ? fopen(path, "r") : NULL;
+        if (!found) continue;
+        if (fgets(line, sizeof line, found)) sum += strtoull(line, NULL, 10);
+        fclose(found);
+    }
+    closedir(listing);
+    return sum;
+}
+
 static u64 sizes[4096]; /* of the allocations, by their number: pointers tell it */
 static size_t next_size;
 
@@ -50,7 +75,8 @@ static CUresult release(u64 p) {
 }
 
 static CUresult take(u64 *out, u64 bytes) {
-    if (bytes > TOTAL - taken) return 2;
+    u64 held = taken + others();
+    if (held > TOTAL || bytes > TOTAL - held) return 2;
     taken += bytes;
     *out = next_pointer;
     next_pointer += 1ull << 40; /* far apart, so that mappings beside each other are the test's own doing */
@@ -85,6 +111,30 @@ CUresult cuGetProcAddress_v2(const char *name, void **found, int version, u64 fl
 CUresult cuGetProcAddress(const char *name, void **found, int version, u64 flags) {
     return cuGetProcAddress_v2(name, found, version, flags, NULL);
 }
+
+/* A kernel that is launched faults: the driver reports Xid 31, and the next synchronization fails. */
+static int faulted;
+CUresult cuModuleLoadData(void **module, const void *image) { return (void)image, *module = &faulted, 0; }
+CUresult cuModuleGetFunction(void **f, void *module, const char *name) { return (void)name, *f = module, 0; }
+CUresult cuLaunchKernel(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned n, void *s,
+                        void **p, void **x) {
+    (void)f, (void)a, (void)b, (void)c, (void)d, (void)e, (void)g, (void)n, (void)s, (void)p, (void)x;
+    const char *file = getenv("GPUAAS_TEST_NVML"), *card = getenv("CUDA_VISIBLE_DEVICES");
+    char path[4608];
+    faulted = 1;
+    if (!file || !card) return 0;
+    snprintf(path, sizeof path, "%s.d/xids", file);
+    FILE *out = fopen(path, "a");
+    if (!out) return 0;
+    fprintf(out, "%s 31\n", card);
+    fclose(out);
+    const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    snprintf(path, sizeof path, "%s/../log/server.log", pipe ? pipe : "");
+    out = pipe ? fopen(path, "a") : NULL;
+    if (out) fprintf(out, "Client {PID: 1} encountered a fatal GPU error\n"), fclose(out);
+    return 0;
+}
+CUresult cuCtxSynchronize(void) { return faulted ? 700 : 0; }
 
 static const struct { const char *name; void *plain, *per_thread; } calls[] = {
     {"cuMemAlloc", cuMemAlloc_v2, cuMemAlloc_v2},

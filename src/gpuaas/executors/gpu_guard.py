@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,6 +61,7 @@ _LOOK: Final = 2.0  # seconds between two looks at all cards
 _WAIT: Final = 500  # milliseconds in which an Xid is waited for
 _MANAGER: Final = "gpuaas-gpu-guard"
 _CHANGED: Final = 0.1  # of its memory: what of a foreign process is worth a write
+_IDLE_DAEMON: Final = 60.0
 _FAULT_NEWS: Final = 2.0  # seconds after a client's end in which the news of a fault comes
 
 
@@ -93,6 +95,7 @@ class GpuGuard(Loop):
         self._written: set[str] = set()
         self._seen_before: set[tuple[str, int]] = set()
         self._mps_faults: dict[str, float] = {}  # by card, when the last one was found
+        self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
         self._positions: dict[str, int] = {}  # in the logs of MPS servers
         self.looked = asyncio.Event()  # foreign processes are known
 
@@ -310,6 +313,7 @@ class GpuGuard(Loop):
             cards = sorted({card for held in self._held().values() for card in cards_by_mps(held)})
             for card in cards:
                 await self._look_after(card)
+            await self._end_idle_daemons(cards)
             await self.clock.sleep(_EVERY * 4 if cards else _SOON)
 
     async def _look_after(self, card: str) -> None:
@@ -328,6 +332,16 @@ class GpuGuard(Loop):
                 self._tell(WARNING, MPS_ENDED, f"the MPS control daemon of card {card} has ended: {error}")
             else:
                 self._tell(WARNING, MPS_ENDED, f"the MPS control daemon of card {card} had ended and was started again")
+
+    async def _end_idle_daemons(self, cards: Sequence[str]) -> None:
+        """A card without pods by MPS needs no daemon after a while: its server holds memory."""
+        now = self.clock.monotonic()
+        for card in self._cards:
+            if card in cards or not self._mps.pipe(card).is_dir():
+                self._idle.pop(card, None)
+            elif now - self._idle.setdefault(card, now) > _IDLE_DAEMON:
+                self._idle[card] = math.inf
+                await self._in_thread(partial(self._mps.stop, card))
 
     async def _on_fault(self, card: str) -> None:
         """All clients of the card's server end. One fault has several messengers."""
