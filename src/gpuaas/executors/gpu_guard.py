@@ -96,6 +96,7 @@ class GpuGuard(Loop):
         self._seen_before: set[tuple[str, int]] = set()
         self._mps_faults: dict[str, float] = {}  # by card, when the last one was found
         self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
+        self._asked_daemon: dict[str, float] = {}  # when it was last asked whether it lives
         self._positions: dict[str, int] = {}  # in the logs of MPS servers
         self.looked = asyncio.Event()  # foreign processes are known
 
@@ -318,16 +319,20 @@ class GpuGuard(Loop):
 
     async def _look_after(self, card: str) -> None:
         position = self._positions.get(card, -1)
-        read, faulted = await self._in_thread(partial(self._mps.faults, card, position))
+        read, faulted = await asyncio.to_thread(self._mps.faults, card, position)
         self._positions[card] = read
         if faulted:
             await self._on_fault(card)
-        if not await self._in_thread(partial(self._mps.is_alive, card)):
+        now = self.clock.monotonic()
+        if now - self._asked_daemon.get(card, -_LOOK) < _LOOK:
+            return
+        self._asked_daemon[card] = now
+        if not await asyncio.to_thread(self._mps.is_alive, card):
             limit = self._largest_budget(card)
             words = f"ended with its MPS daemon: the control daemon of card {card} had ended"
             await self._end_all(card, Verdict(MPS_ENDED, words, returns=True))
             try:
-                await self._in_thread(partial(self._mps.ensure, card, limit))
+                await asyncio.to_thread(self._mps.ensure, card, limit)
             except MpsError as error:
                 self._tell(WARNING, MPS_ENDED, f"the MPS control daemon of card {card} has ended: {error}")
             else:
@@ -341,7 +346,7 @@ class GpuGuard(Loop):
                 self._idle.pop(card, None)
             elif now - self._idle.setdefault(card, now) > _IDLE_DAEMON:
                 self._idle[card] = math.inf
-                await self._in_thread(partial(self._mps.stop, card))
+                await asyncio.to_thread(self._mps.stop, card)
 
     async def _on_fault(self, card: str) -> None:
         """All clients of the card's server end. One fault has several messengers."""
