@@ -23,7 +23,7 @@ from gpuaas.devices.advertise import is_device_resource
 from gpuaas.engine.lifecycle import NODE_FAILURES, evict
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.outcome import eviction_of, is_finished
-from gpuaas.kueue.workload_state import conditions_of, workload_state_of, status_with
+from gpuaas.kueue.workload_state import conditions_of, status_with, workload_state_of
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of

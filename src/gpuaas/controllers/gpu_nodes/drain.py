@@ -17,7 +17,7 @@ from gpuaas.engine.lifecycle import NODE_FAILURES, evict, lasting_checks
 from gpuaas.engine.values import Check
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.outcome import eviction_of, is_finished, is_reserved
-from gpuaas.kueue.workload_state import workload_state_of, status_with
+from gpuaas.kueue.workload_state import status_with, workload_state_of
 from gpuaas.runtime.events import NORMAL, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import annotations_of, is_deleting
