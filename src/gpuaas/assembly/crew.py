@@ -56,8 +56,8 @@ async def run_crew(
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
-    made += multikueue_loops(parts, deps, core.counts.series)
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
+    made += multikueue_loops(parts, deps, core.counts.series)
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:

@@ -16,7 +16,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
 from gpuaas.fleet.multikueue.nominations import Nominations
 from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
-from gpuaas.fleet.multikueue.worker import Worker
+from gpuaas.fleet.multikueue.worker import News, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import outcome
@@ -110,10 +110,13 @@ class Dispatch(Controller):
         named = [each["metadata"]["name"] for each in self._checks.all() if checks.config_named(each) == name]
         return [key_of(each) for each in self._dispatched() if (self._check_of(each) or {}).get("name") in named]
 
-    def _remote_changed(self, worker: str, resource: Any, obj: Mapping[str, Any]) -> None:
-        name = obj["metadata"]["name"] if resource == WORKLOADS else workload_named(obj)
+    def _remote_changed(self, news: News) -> None:
+        if news.beside:
+            return
+        meta = news.obj["metadata"]
+        name = meta["name"] if news.resource == WORKLOADS else workload_named(news.obj)
         if name:
-            self.queue.add_after(Key(obj["metadata"].get("namespace", ""), name), self._delay)
+            self.queue.add_after(Key(meta.get("namespace", ""), name), self._delay)
 
     def _connection_changed(self, worker: str) -> None:
         """Upstream wakes only those with a copy there; what waits must learn that there is a cluster, too."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gpuaas.base.clock import Clock
 from gpuaas.client.kubeconfig import Access
-from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.fleet.multikueue.worker import Follows, Worker
+from gpuaas.client.protocol import Client
+from gpuaas.fleet.multikueue.worker import Follows, News, Worker
 
 Dial = Callable[[Access], Client]
 
@@ -31,15 +31,15 @@ class Workers:
         self._held: dict[str, _Held] = {}
         self._next: dict[str, _Held] = {}
         self._gone: dict[str, float] = {}
-        self._on_news: list[Callable[[str, Resource, Object], None]] = []
+        self._on_news: list[Callable[[News], None]] = []
         self._on_change: list[Callable[[str], None]] = []
 
     def subscribe(
         self,
-        news: Callable[[str, Resource, Object], None] | None = None,
+        news: Callable[[News], None] | None = None,
         change: Callable[[str], None] | None = None,
     ) -> None:
-        """`news(worker, resource, object)` of what is ours there; `change(worker)` when a connection came or failed."""
+        """`news` of what is ours there; `change(worker)` when a connection came or failed."""
         if news is not None:
             self._on_news.append(news)
         if change is not None:
@@ -111,9 +111,9 @@ class Workers:
             if held.close is not None:
                 held.close()
 
-    def _news(self, name: str, resource: Resource, obj: Object) -> None:
+    def _news(self, news: News) -> None:
         for told in self._on_news:
-            told(name, resource, obj)
+            told(news)
 
     def _changed(self, name: str) -> None:
         following = self._next.get(name)
