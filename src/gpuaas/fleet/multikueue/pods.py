@@ -132,7 +132,7 @@ def _is_for(pod: Mapping[str, Any], namespace: str, workload: str) -> bool:
 
 
 def _is_pending(pod: Mapping[str, Any]) -> bool:
-    return (pod.get("status") or {}).get("phase", "Pending") == "Pending"
+    return bool((pod.get("status") or {}).get("phase", "Pending") == "Pending")
 
 
 class HubLogs:

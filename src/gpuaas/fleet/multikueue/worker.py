@@ -19,6 +19,7 @@ from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.fleet.multikueue.hub_lease import HubLease
 from gpuaas.fleet.multikueue.view import RemoteView
 from gpuaas.kueue.multikueue.names import ORIGIN
 
@@ -65,6 +66,7 @@ class Worker:
         *,
         strict: bool = False,
         lost_since: float | None = None,
+        lease: HubLease | None = None,
     ) -> None:
         self.name = name
         self.client = client
@@ -76,6 +78,7 @@ class Worker:
         self.attempts = 0
         self.lease = ""
         """The Lease there that copies depend on; empty where the worker does not watch one."""
+        self._lease = lease
         self._found_at = 0.0
         self._clock = clock
         self._follows = follows
@@ -122,6 +125,8 @@ class Worker:
             tasks: list[asyncio.Task[None]] = []
             try:
                 await self._open()
+                agreed = self._lease is not None and await self._lease.agree()
+                self.lease = self._lease.name if self._lease is not None and agreed else ""
                 tasks = [asyncio.create_task(each, name=f"worker {self.name}") for each in self._streams()]
                 self._found()
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -186,11 +191,15 @@ class Worker:
 
     async def _probing(self) -> None:
         """Something small is asked every few seconds: a connection on which nothing comes may be dead."""
+        lease = self._lease if self.lease else None
         while True:
-            await self._clock.sleep(_PROBE_EVERY)
+            await self._clock.sleep(lease.every if lease is not None else _PROBE_EVERY)
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
-                    await self.client.list(WORKLOADS, labels=f"{ORIGIN}={self._follows.origin}", limit=1)
+                    if lease is not None:
+                        await lease.renew()
+                    else:
+                        await self.client.list(WORKLOADS, labels=f"{ORIGIN}={self._follows.origin}", limit=1)
             except TimeoutError:
                 raise ConnectionError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
 

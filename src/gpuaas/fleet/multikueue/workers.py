@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpuaas.base.clock import Clock
 from gpuaas.client.kubeconfig import Access
 from gpuaas.client.protocol import Client
+from gpuaas.fleet.multikueue.hub_lease import HubLease
 from gpuaas.fleet.multikueue.worker import Follows, News, Worker
 
 Dial = Callable[[Access], Client]
@@ -23,7 +24,16 @@ class _Held:
 
 
 class Workers:
-    def __init__(self, clock: Clock, dial: Dial, follows: Callable[[], Follows], *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        dial: Dial,
+        follows: Callable[[], Follows],
+        lease: Callable[[Client], HubLease | None] = lambda _: None,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self._lease = lease
         self._clock = clock
         self._dial = dial
         self._follows = follows
@@ -72,7 +82,15 @@ class Workers:
         if before is not None and before.worker.lost_since is not None:
             since = before.worker.lost_since
         worker = Worker(
-            name, client, self._clock, self._follows(), self._news, self._changed, strict=self._strict, lost_since=since
+            name,
+            client,
+            self._clock,
+            self._follows(),
+            self._news,
+            self._changed,
+            strict=self._strict,
+            lost_since=since,
+            lease=self._lease(client),
         )
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"worker {name}")
         held = _Held(worker, task, getattr(client, "drop", None))
