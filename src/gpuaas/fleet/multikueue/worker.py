@@ -87,10 +87,11 @@ class Worker:
         self._strict = strict
         labels = f"{ORIGIN}={follows.origin}"
         self._views = {
-            resource: RemoteView(client, resource, labels, self._seen) for resource in (WORKLOADS, *follows.kinds)
+            resource: RemoteView(client, resource, labels, self._seen, clock)
+            for resource in (WORKLOADS, *follows.kinds)
         }
         self.beside = {
-            name: RemoteView(client, resource, selector, partial(self._seen, beside=name))
+            name: RemoteView(client, resource, selector, partial(self._seen, beside=name), clock)
             for name, (resource, selector) in follows.beside.items()
         }
         self._hidden: set[RemoteView] = set()
