@@ -67,3 +67,11 @@ def _condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
 def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:
     for cluster in ("hub", "worker1", "worker2"):
         hub.until(lambda name=cluster: not hub.get(name, "jobs")["items"], "a job is left")
+
+
+def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
+    hub.on("hub", "create -f -", job("speaks", command="echo said on the worker; sleep 3"))
+    shown = hub.on("hub", "logs -f job/speaks --pod-running-timeout=20s")
+    assert "said on the worker" in shown
+    hub.on("hub", "delete job speaks")
+    hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")

@@ -1,4 +1,4 @@
-"""`gpuaas demo`: a story told live on a control plane of its own, each step checked, nothing left behind."""
+"""`gpuaas demo`: a story played live on a control plane of its own, each step checked, nothing left behind."""
 
 import asyncio
 import os
@@ -13,17 +13,18 @@ import click
 from gpuaas.assembly.home import Home
 from gpuaas.cli.fleet.stories import FLEET_STORIES, tell_fleet
 from gpuaas.cli.ready import wait_ready
-from gpuaas.cli.stories import STORIES, StepFailed, tell
+from gpuaas.cli.stories import NAMES, StepFailed, tell
 
 _PATIENCE = 10.0
 
 
 @click.command()
-@click.argument("name", type=click.Choice(sorted({**STORIES, **FLEET_STORIES})))
+@click.argument("name", type=click.Choice(sorted({*NAMES, *FLEET_STORIES})))
 def demo(name: str) -> None:
     """Tell a story live, each step checked.
 
-    On one cluster: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption). On a hub and workers:
+    On one cluster: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption), sharing (one GPU for
+    four notebooks), mig (slices that change under running jobs). On a hub and workers:
     multikueue (submit once, run on a worker), placement-all, placement-labels, placement-scores and placement-tiers (a
     Placement chooses the clusters).
     """

@@ -315,11 +315,11 @@ async def tell_fleet(name: str, kubeconfig: Path, folder: Path) -> int:
     """Tells it on the clusters of a kubeconfig, the hub's context named `hub`; how many steps were seen."""
     async with _clients(kubeconfig) as (clients, files):
         story = FleetStory(clients[HUB], {n: c for n, c in clients.items() if n != HUB}, files, folder)
-        told = FLEET_STORIES[name]
-        click.echo((told.__doc__ or "").strip())
+        story_of = FLEET_STORIES[name]
+        click.echo((story_of.__doc__ or "").strip())
         for cluster, client in clients.items():
             click.echo(f"  {cluster:<8} {client.access.server}")
-        await told(story)
+        await story_of(story)
         return story.steps
 
 

@@ -50,7 +50,7 @@ def lease_seconds(cluster: Mapping[str, Any]) -> int:
 
 
 def acceptance(cluster: Mapping[str, Any]) -> Object | None:
-    """The condition that the admin's word leads to; None where nobody has decided and nothing was said."""
+    """The condition that `hubAcceptsClient` leads to; None before a decision."""
     if is_accepted(cluster):
         return condition(ACCEPTED, "True", "HubClusterAdminAccepted", "Accepted by hub cluster admin")
     if status_of(cluster, ACCEPTED):

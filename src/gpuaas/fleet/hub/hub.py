@@ -1,7 +1,7 @@
 """Makes a cluster a hub when it has clusters to manage: until then it costs two watches.
 
 The first ManagedCluster or Placement brings the sets and the add-on's objects that every hub has, made once and never
-again what somebody took away since, and starts the controllers.
+again what was deleted since, and starts the controllers.
 """
 
 import asyncio

@@ -6,7 +6,7 @@ classes (one that differs would make MultiKueue and the worker rewrite a job's p
 the cluster has, so that a worker admits only what its nodes can run. A cluster that leaves the config keeps its queues:
 what runs there is finished there.
 
-Only what carries the label of this module is changed; an object of the same name that somebody else made is left alone,
+Only what carries the label of this module is changed; an object of the same name with another origin is left alone,
 and where it differs the add-on's condition says so.
 """
 
@@ -159,7 +159,7 @@ class Outcome:
 
 
 async def apply(client: Client, wanted: Wanted) -> Outcome:
-    """Makes the worker have them; what somebody else made there is only compared."""
+    """Makes the worker have them; objects of another origin are only compared."""
     outcome = Outcome()
     for resource, obj in wanted:
         metadata = obj["metadata"]
@@ -177,7 +177,7 @@ async def apply(client: Client, wanted: Wanted) -> Outcome:
     return outcome
 
 
-def told(outcome: Outcome) -> Object:
+def described(outcome: Outcome) -> Object:
     """The add-on's condition. A foreign object does not make it fail: a worker's admin may want another quota."""
     words = "manifests of addon are applied successfully"
     if outcome.foreign:
@@ -221,7 +221,7 @@ class MirrorController(Controller):
             await self._trouble.note(key, error)
             await self._describe(key, condition(APPLIED, "False", "AddonManifestAppliedFailed", str(error)[:500]))
             return Requeue(_RETRY)
-        await self._describe(key, told(outcome))
+        await self._describe(key, described(outcome))
         await self._trouble.clear(key)
         return Requeue(LOOK_AGAIN)
 

@@ -5,18 +5,19 @@ connection comes or fails. A worker is only ever written to after its copy was s
 hub's own uid); everything written can be written again.
 """
 
-import logging
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from gpuaas.base.errors import AlreadyExists, Forbidden, NotFound
+from gpuaas.base.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from gpuaas.client.kueue import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
 from gpuaas.fleet.multikueue.nominations import Nominations
 from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
-from gpuaas.fleet.multikueue.worker import Worker
+from gpuaas.fleet.multikueue.worker import News, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import outcome
@@ -26,7 +27,7 @@ from gpuaas.kueue.multikueue.copies import clone_of
 from gpuaas.kueue.multikueue.decide import Remote, State
 from gpuaas.kueue.multikueue.names import EVICTED_ON_MANAGER, HUB, REASON, REDISPATCH_LOST
 from gpuaas.kueue.multikueue.owners import Job, job_of, workload_named
-from gpuaas.kueue.workload_state import holds, life_of, status_with
+from gpuaas.kueue.workload_state import holds, status_with, workload_state_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
@@ -35,11 +36,13 @@ from gpuaas.runtime.metadata import Key, annotations_of, finalizers_of, is_delet
 from gpuaas.runtime.writes import write_status
 
 MANAGER = "kueue-admission"
+KEEP_FINISHED = 300.0
+"""Seconds for which the remote objects of a finished job stay, so that its logs can be read on the hub."""
 _TOGETHER = 0.05
 _STRICT_TOGETHER = 1.0
 _AGAIN = 5.0
+_LOOK_AGAIN = 60.0
 _EVENT_LIMIT = 1024
-_log = logging.getLogger(__name__)
 
 
 class Dispatch(Controller):
@@ -72,7 +75,7 @@ class Dispatch(Controller):
         self._subject = self._workloads
         self._checks = self.follow(of(ADMISSION_CHECKS), self._users_of_check, by=_parameters)
         self._configs = self.follow(of(MULTIKUEUE_CONFIGS), self._users_of_config, by=_config_standing)
-        self._jobs = RemoteJobs(deps, self._configured)
+        self._jobs = RemoteJobs(deps, self._configured, hub)
         for informer in self._jobs.informers:
             self._followed.append(informer)
         self._nominations = Nominations(deps, connections, self._configured, strict=strict)
@@ -110,16 +113,51 @@ class Dispatch(Controller):
         named = [each["metadata"]["name"] for each in self._checks.all() if checks.config_named(each) == name]
         return [key_of(each) for each in self._dispatched() if (self._check_of(each) or {}).get("name") in named]
 
-    def _remote_changed(self, worker: str, resource: Any, obj: Mapping[str, Any]) -> None:
-        name = obj["metadata"]["name"] if resource == WORKLOADS else workload_named(obj)
+    def _remote_changed(self, news: News) -> None:
+        if news.beside:
+            return
+        meta = news.obj["metadata"]
+        name = meta["name"] if news.resource == WORKLOADS else workload_named(news.obj)
         if name:
-            self.queue.add_after(Key(obj["metadata"].get("namespace", ""), name), self._delay)
+            self.queue.add_after(Key(meta.get("namespace", ""), name), self._delay)
 
     def _connection_changed(self, worker: str) -> None:
         """Upstream wakes only those with a copy there; what waits must learn that there is a cluster, too."""
+        found = self._connections.get(worker)
+        if found is not None and found.connected:
+            for copy in found.all(WORKLOADS):
+                self.queue.add_after(key_of(copy), self._delay)
         for each in self._dispatched():
             if not holds(each, "Finished"):
                 self.queue.add_after(key_of(each), self._delay)
+
+    async def run(self) -> None:
+        collecting = asyncio.get_running_loop().create_task(self._collect(), name=f"{self.name} garbage")
+        try:
+            await super().run()
+        finally:
+            collecting.cancel()
+            await asyncio.gather(collecting, return_exceptions=True)
+
+    async def _collect(self) -> None:
+        """Copies whose workload the hub does not have are looked for every so often."""
+        while True:
+            interval = self._configured.now.multikueue.gc_interval
+            await self.clock.sleep(interval or _LOOK_AGAIN)
+            if not interval or not self._workloads.is_synced:
+                continue
+            for worker in self._connections.all():
+                if not worker.connected:
+                    continue
+                for copy in worker.all(WORKLOADS):
+                    if self._is_over(*key_of(copy)):
+                        self.queue.add(key_of(copy))
+                with contextlib.suppress(ApiError, OSError):  # the next round tries again
+                    await self._jobs.delete_orphans(worker, self._is_over)
+
+    def _is_over(self, namespace: str, name: str) -> bool:
+        local = self._workloads.get(namespace, name)
+        return local is None or is_deleting(local) or holds(local, "Finished")
 
     # Reading.
 
@@ -151,6 +189,8 @@ class Dispatch(Controller):
             self._configured.now.multikueue.worker_lost_timeout,
             choice.clusters,
             annotations_of(config or {"metadata": {}}).get(REDISPATCH_LOST) != "Never",
+            0.0 if self._strict else KEEP_FINISHED,
+            self.clock.now(),
             self._strict,
         )
         plan = decide.decide(state)
@@ -243,7 +283,7 @@ class Dispatch(Controller):
 
     async def _answer(self, workload: Object, check: Object, answer: decide.Answer) -> None:
         newest = self._workloads.get(*key_of(workload)) or workload
-        life = life_of(newest)
+        life = workload_state_of(newest)
         found = next((each for each in life.checks if each.name == check["name"]), None)
         if found is None:
             return

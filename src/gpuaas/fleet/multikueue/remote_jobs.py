@@ -1,26 +1,27 @@
 """Jobs on workers: made, followed and deleted, and their status brought to the hub's job.
 
-How each kind is treated is a row of `kueue.multikueue.adapters`. A remote job that does not carry our origin is somebody
-else's: it is never written to.
+How each kind is treated is a row of `kueue.multikueue.adapters`. A remote job without our origin belongs to another
+owner: it is never written to.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, NotFound
+from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object, Propagation, Resource
 from gpuaas.fleet.multikueue.worker import Worker
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.multikueue.adapters import ADAPTERS, Adapter, adapter_for
 from gpuaas.kueue.multikueue.copies import Deferred, copied_status, forwarded, inactive_status, remote_job
 from gpuaas.kueue.multikueue.decide import SYNC_AGAIN
-from gpuaas.kueue.multikueue.names import ORIGIN
+from gpuaas.kueue.multikueue.names import HUB, ORIGIN
 from gpuaas.kueue.multikueue.owners import Job, job_of, workload_named
 from gpuaas.runtime.controller import Deps
 from gpuaas.runtime.informer import Informer
-from gpuaas.runtime.metadata import is_deleting, labels_of
+from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of
 from gpuaas.runtime.writes import write_status
 
 
@@ -31,7 +32,8 @@ class NotOurs(ApiError):
 
 
 class RemoteJobs:
-    def __init__(self, deps: Deps, configured: Configured) -> None:
+    def __init__(self, deps: Deps, configured: Configured, hub: Callable[[], str]) -> None:
+        self._hub = hub
         self._client = deps.client
         self._clock = deps.clock
         self._configured = configured
@@ -74,7 +76,7 @@ class RemoteJobs:
         return again
 
     async def _create(self, worker: Worker, adapter: Adapter, local: Object, workload: Object) -> None:
-        made = remote_job(adapter, local, workload, self.origin)
+        made = remote_job(adapter, local, workload, self.origin, self._hub())
         meta = made["metadata"]
         try:
             await worker.client.create(adapter.resource, made, meta["namespace"])
@@ -140,6 +142,16 @@ class RemoteJobs:
                 meta = remote["metadata"]
                 if meta.get("namespace") == namespace and workload_named(remote) == name:
                     assert adapter is not None
+                    await self._delete(worker, adapter, remote)
+
+    async def delete_orphans(self, worker: Worker, is_over: Callable[[str, str], bool]) -> None:
+        """Jobs there whose copy is gone and whose workload, by namespace and name, is over."""
+        for adapter in enabled(self._configured):
+            for remote in worker.all(adapter.resource):
+                namespace, name = remote["metadata"].get("namespace", ""), workload_named(remote)
+                if not name or worker.get(WORKLOADS, namespace, name) is not None or not is_over(namespace, name):
+                    continue
+                if annotations_of(remote).get(HUB, self._hub()) == self._hub():
                     await self._delete(worker, adapter, remote)
 
     async def _delete(self, worker: Worker, adapter: Adapter, remote: Object) -> None:

@@ -1,24 +1,29 @@
 """A view of one resource on a worker, limited by labels: listed, then kept fresh by a watch.
 
-Other than `runtime.informer` it does not hide failures: whoever follows it learns that the worker cannot be reached, and
+Other than `runtime.informer` it does not hide failures: its follower learns that the worker cannot be reached, and
 decides when to try again. What is known stays known meanwhile.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.runtime.metadata import Key, key_of
 
 Changed = Callable[[Resource, Object], None]
 _PAGE = 500
+_LONGEST = 60.0  # seconds of one watch
+_BETWEEN = 0.2
 
 
 class RemoteView:
-    def __init__(self, client: Client, resource: Resource, labels: str, changed: Changed) -> None:
+    def __init__(self, client: Client, resource: Resource, labels: str, changed: Changed, clock: Clock) -> None:
         self.resource = resource
+        self._clock = clock
         self._client = client
         self._labels = labels
         self._changed = changed
@@ -48,27 +53,41 @@ class RemoteView:
             self._put(key, obj)
 
     async def follow(self) -> None:
-        """Until the worker cannot be reached; a watch that just ends goes on where it stood."""
+        """Until the worker cannot be reached. A watch is ended every so often and resumed where it stood, because a
+        stream that is open and brings nothing may be dead on the way."""
+        early = False
         while True:
+            watching = asyncio.ensure_future(self._watch())
+            waiting = asyncio.ensure_future(self._clock.sleep(_LONGEST))
             try:
-                events = self._client.watch(self.resource, resource_version=self._resume, labels=self._labels)
-                async with contextlib.aclosing(events) as stream:
-                    async for kind, obj in stream:
-                        match kind:
-                            case "ADDED" | "MODIFIED":
-                                self._put(key_of(obj), _kept(obj))
-                            case "DELETED":
-                                self._put(key_of(obj), None)
-                        self._resume = obj["metadata"].get("resourceVersion") or self._resume
+                await asyncio.wait({watching, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                early = not waiting.done()
+                if watching.done():
+                    await watching
             except ApiError as error:
                 if error.code != 410:
                     raise
                 await self.open()
-            else:
-                return  # ended by the server: whether it is still there shows the next dial
+            finally:
+                watching.cancel()
+                waiting.cancel()
+                await asyncio.gather(watching, waiting, return_exceptions=True)
+            if early:
+                await self._clock.sleep(_BETWEEN)  # a server that ends each watch at once is not asked all the time
+
+    async def _watch(self) -> None:
+        events = self._client.watch(self.resource, resource_version=self._resume, labels=self._labels)
+        async with contextlib.aclosing(events) as stream:
+            async for kind, obj in stream:
+                match kind:
+                    case "ADDED" | "MODIFIED":
+                        self._put(key_of(obj), _kept(obj))
+                    case "DELETED":
+                        self._put(key_of(obj), None)
+                self._resume = obj["metadata"].get("resourceVersion") or self._resume
 
     def forget(self, namespace: str, name: str) -> None:
-        """It was deleted just now: nobody must act on it before the watch tells."""
+        """It was deleted just now: no action on it before the watch's event."""
         self._objects.pop(Key(namespace, name), None)
 
     def _put(self, key: Key, new: Object | None) -> None:

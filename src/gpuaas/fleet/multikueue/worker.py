@@ -10,14 +10,16 @@ keeps the whole worker out, as upstream does.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.fleet.multikueue.hub_lease import HubLease
 from gpuaas.fleet.multikueue.view import RemoteView
 from gpuaas.kueue.multikueue.names import ORIGIN
 
@@ -28,8 +30,18 @@ _LASTING = 2.0  # seconds after which a connection counts as one that worked
 _FIRST, _MOST = 1.0, 60.0
 _STRICT_FIRST, _STRICT_STEPS = 5.0, 7
 
-Concerned = Callable[[str, Resource, Object], None]
-"""(worker, resource, object) whenever something of ours changed there."""
+
+class News(NamedTuple):
+    """Something of ours changed on a worker."""
+
+    worker: str
+    resource: Resource
+    obj: Object
+    beside: str = ""
+    """Which of the views beside the copies'; empty for those."""
+
+
+Concerned = Callable[[News], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +50,8 @@ class Follows:
 
     origin: str
     kinds: Sequence[Resource]
-    optional: Sequence[tuple[Resource, str]] = ()
-    """(resource, labels): watched where the worker allows it, of no consequence where not."""
+    beside: Mapping[str, tuple[Resource, str]] = field(default_factory=dict)
+    """By what it is called here, (resource, labels): watched where the worker allows it, of no consequence where not."""
 
 
 class Worker:
@@ -54,6 +66,7 @@ class Worker:
         *,
         strict: bool = False,
         lost_since: float | None = None,
+        lease: HubLease | None = None,
     ) -> None:
         self.name = name
         self.client = client
@@ -65,6 +78,7 @@ class Worker:
         self.attempts = 0
         self.lease = ""
         """The Lease there that copies depend on; empty where the worker does not watch one."""
+        self._lease = lease
         self._found_at = 0.0
         self._clock = clock
         self._follows = follows
@@ -73,23 +87,27 @@ class Worker:
         self._strict = strict
         labels = f"{ORIGIN}={follows.origin}"
         self._views = {
-            resource: RemoteView(client, resource, labels, self._seen) for resource in (WORKLOADS, *follows.kinds)
+            resource: RemoteView(client, resource, labels, self._seen, clock)
+            for resource in (WORKLOADS, *follows.kinds)
         }
-        self._optional = {
-            resource: RemoteView(client, resource, selector, self._seen) for resource, selector in follows.optional
+        self.beside = {
+            name: RemoteView(client, resource, selector, partial(self._seen, beside=name), clock)
+            for name, (resource, selector) in follows.beside.items()
         }
+        self._hidden: set[RemoteView] = set()
+        """Views that the worker does not let us have."""
 
-    def _seen(self, resource: Resource, obj: Object) -> None:
-        self._concerned(self.name, resource, obj)
+    def _seen(self, resource: Resource, obj: Object, *, beside: str = "") -> None:
+        self._concerned(News(self.name, resource, obj, beside))
 
     # Reading.
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        view = self._views.get(resource) or self._optional.get(resource)
+        view = self._views.get(resource)
         return view.get(namespace, name) if view is not None else None
 
     def all(self, resource: Resource) -> list[Object]:
-        view = self._views.get(resource) or self._optional.get(resource)
+        view = self._views.get(resource)
         return view.all() if view is not None else []
 
     def sees(self, resource: Resource) -> bool:
@@ -108,6 +126,8 @@ class Worker:
             tasks: list[asyncio.Task[None]] = []
             try:
                 await self._open()
+                agreed = self._lease is not None and await self._lease.agree()
+                self.lease = self._lease.name if self._lease is not None and agreed else ""
                 tasks = [asyncio.create_task(each, name=f"worker {self.name}") for each in self._streams()]
                 self._found()
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -149,30 +169,38 @@ class Worker:
     async def _open(self) -> None:
         """All views at once; a kind that is refused is left out."""
         self.unusable = {}
+        self._hidden.clear()
         await self._views[WORKLOADS].open()
-        others = [*(view for kind, view in self._views.items() if kind != WORKLOADS), *self._optional.values()]
+        others = [*(view for kind, view in self._views.items() if kind != WORKLOADS), *self.beside.values()]
         results = await asyncio.gather(*(view.open() for view in others), return_exceptions=True)
         for view, result in zip(others, results, strict=True):
             if result is None:
                 continue
             refused = isinstance(result, Forbidden | NotFound | MethodNotAllowed)
-            if not refused or (self._strict and view.resource in self._views):
+            of_copies = view in self._views.values()
+            if not refused or (self._strict and of_copies):
                 raise _worded(result, view.resource)
-            self.unusable[view.resource] = _words(_worded(result, view.resource))
+            self._hidden.add(view)
+            if of_copies:
+                self.unusable[view.resource] = _words(_worded(result, view.resource))
 
     def _streams(self) -> Iterable[Coroutine[Any, Any, None]]:
-        for view in (*self._views.values(), *self._optional.values()):
-            if view.resource not in self.unusable:
+        for view in (*self._views.values(), *self.beside.values()):
+            if view not in self._hidden:
                 yield view.follow()
         yield self._probing()
 
     async def _probing(self) -> None:
         """Something small is asked every few seconds: a connection on which nothing comes may be dead."""
+        lease = self._lease if self.lease else None
         while True:
-            await self._clock.sleep(_PROBE_EVERY)
+            await self._clock.sleep(lease.every if lease is not None else _PROBE_EVERY)
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):
-                    await self.client.list(WORKLOADS, labels=f"{ORIGIN}={self._follows.origin}", limit=1)
+                    if lease is not None:
+                        await lease.renew()
+                    else:
+                        await self.client.list(WORKLOADS, labels=f"{ORIGIN}={self._follows.origin}", limit=1)
             except TimeoutError:
                 raise ConnectionError(f"no answer within {_PROBE_SECONDS:.0f} s") from None
 

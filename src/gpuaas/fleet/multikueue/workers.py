@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from gpuaas.base.clock import Clock
 from gpuaas.client.kubeconfig import Access
-from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.fleet.multikueue.worker import Follows, Worker
+from gpuaas.client.protocol import Client
+from gpuaas.fleet.multikueue.hub_lease import HubLease
+from gpuaas.fleet.multikueue.worker import Follows, News, Worker
 
 Dial = Callable[[Access], Client]
 
@@ -23,7 +24,16 @@ class _Held:
 
 
 class Workers:
-    def __init__(self, clock: Clock, dial: Dial, follows: Callable[[], Follows], *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        dial: Dial,
+        follows: Callable[[], Follows],
+        lease: Callable[[Client], HubLease | None] = lambda _: None,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self._lease = lease
         self._clock = clock
         self._dial = dial
         self._follows = follows
@@ -31,15 +41,15 @@ class Workers:
         self._held: dict[str, _Held] = {}
         self._next: dict[str, _Held] = {}
         self._gone: dict[str, float] = {}
-        self._on_news: list[Callable[[str, Resource, Object], None]] = []
+        self._on_news: list[Callable[[News], None]] = []
         self._on_change: list[Callable[[str], None]] = []
 
     def subscribe(
         self,
-        news: Callable[[str, Resource, Object], None] | None = None,
+        news: Callable[[News], None] | None = None,
         change: Callable[[str], None] | None = None,
     ) -> None:
-        """`news(worker, resource, object)` of what is ours there; `change(worker)` when a connection came or failed."""
+        """`news` of what is ours there; `change(worker)` when a connection came or failed."""
         if news is not None:
             self._on_news.append(news)
         if change is not None:
@@ -58,7 +68,7 @@ class Workers:
         return [held.worker for held in self._held.values()]
 
     def lost_since(self, name: str) -> float:
-        """Since when nobody can reach the cluster, also where nothing says any more how."""
+        """Since when the cluster is unreachable, also where its kubeconfig is gone."""
         worker = self.get(name)
         if worker is not None and worker.lost_since is not None:
             return worker.lost_since
@@ -72,7 +82,15 @@ class Workers:
         if before is not None and before.worker.lost_since is not None:
             since = before.worker.lost_since
         worker = Worker(
-            name, client, self._clock, self._follows(), self._news, self._changed, strict=self._strict, lost_since=since
+            name,
+            client,
+            self._clock,
+            self._follows(),
+            self._news,
+            self._changed,
+            strict=self._strict,
+            lost_since=since,
+            lease=self._lease(client),
         )
         task = asyncio.get_running_loop().create_task(worker.run(), name=f"worker {name}")
         held = _Held(worker, task, getattr(client, "drop", None))
@@ -93,7 +111,7 @@ class Workers:
         self._tell(name)
 
     def forget(self, name: str) -> None:
-        """Nobody asks for the cluster any more."""
+        """The cluster is no longer in use."""
         self._gone.pop(name, None)
 
     async def close(self) -> None:
@@ -111,9 +129,9 @@ class Workers:
             if held.close is not None:
                 held.close()
 
-    def _news(self, name: str, resource: Resource, obj: Object) -> None:
-        for told in self._on_news:
-            told(name, resource, obj)
+    def _news(self, news: News) -> None:
+        for handler in self._on_news:
+            handler(news)
 
     def _changed(self, name: str) -> None:
         following = self._next.get(name)
@@ -123,5 +141,5 @@ class Workers:
         self._tell(name)
 
     def _tell(self, name: str) -> None:
-        for told in self._on_change:
-            told(name)
+        for handler in self._on_change:
+            handler(name)

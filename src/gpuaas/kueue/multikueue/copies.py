@@ -30,7 +30,7 @@ ADAPTER_REASON = "MultiKueueAdapter"
 
 
 def epoch_of(workload: View) -> int:
-    """Grows with each eviction, so that a later offer of a workload is told from an earlier one."""
+    """Grows with each eviction, so that a later offer of a workload differs from an earlier one."""
     stats = ((workload.get("status") or {}).get("schedulingStats") or {}).get("evictions") or ()
     return sum(each.get("count", 0) for each in stats)
 
@@ -88,7 +88,7 @@ def _plain(value: Any, *, amounts: bool = False) -> Any:
 # The job.
 
 
-def remote_job(adapter: Adapter, job: View, workload: View, origin: str) -> Object:
+def remote_job(adapter: Adapter, job: View, workload: View, origin: str, hub: str = "") -> Object:
     """The job as the worker gets it: as its user wrote it, suspended, bound to the workload made beforehand."""
     kind = _KINDS.get(adapter.framework)
     made: Object = dict(job)
@@ -108,6 +108,8 @@ def remote_job(adapter: Adapter, job: View, workload: View, origin: str) -> Obje
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key not in dropped}
     notes = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in _LOCAL_NOTES}
     labels[ORIGIN] = origin
+    if hub:
+        notes[HUB] = hub
     if adapter.prebuilt:
         notes[keys.PREBUILT] = workload["metadata"]["name"]
     meta: Object = {"name": metadata["name"], "namespace": metadata["namespace"], "labels": labels}
@@ -171,7 +173,9 @@ def copied_status(adapter: Adapter, job: View, remote: View, now: str) -> Object
 def _job_status(job: View, remote: View, now: str) -> Object | None:
     there = remote.get("status") or {}
     here_suspended, there_suspended = (bool((each.get("spec") or {}).get("suspend")) for each in (job, remote))
-    if not here_suspended or there_suspended or _has_ended(remote):
+    if here_suspended and there_suspended:
+        return dict(there)  # also that it counts nothing any more
+    if not here_suspended or _has_ended(remote):
         return dict(there) or None
     raise Deferred(_suspended(job, now))
 

@@ -1,7 +1,7 @@
 """What is due for one dispatched workload: a pure function of the hub's workload and its copies on the workers.
 
 `decide` follows upstream's order of looking (kueue 0.19 `multikueue/workload.go`): end, eviction, changed spec, winner,
-nomination. The result is a list of actions; whoever carries them out reads the state again afterwards, so every action may
+nomination. The result is a list of actions; the loop that performs them reads the state again afterwards, so every action may
 be repeated. Where `State.strict` is false it departs from upstream in four places, each marked `Ours`:
 
 * a copy whose cluster left the configuration is kept while it runs; only its successors go elsewhere;
@@ -53,8 +53,12 @@ class State:
     now: float
     lost_timeout: float
     nominates: Sequence[str] | None = None
-    """What the dispatcher wants nominated; None: somebody else writes that."""
+    """What the dispatcher wants nominated; None: another controller writes that."""
     redispatch_lost: bool = True
+    keep_finished: float = 0.0
+    """Seconds for which the copy of a finished workload stays, so that its logs can be read."""
+    wall: float = 0.0
+    """The time as conditions tell it; `now` is the one that losses are measured by."""
     strict: bool = False
 
 
@@ -193,15 +197,24 @@ def is_lost(workload: View) -> bool:
 def _without_quota(look: _Look) -> Plan:
     """Finished, or waiting for quota: nothing of it may be left on any worker."""
     kept = _returned(look) if not holds(look.local, "Finished") else None
+    rest = _readable_for(look)
     for remote, copy in look.copies():
+        if rest > 0 and remote.name == look.cluster and holds(copy, "Finished"):
+            continue
         if kept is not None and remote.name == kept[0].name:
             finished = conditions_of(copy).get("Finished") or {}
             if finished.get("status") == "True" and finished.get("reason") != OUT_OF_SYNC:
                 look.do(Finish(remote.name, finished.get("reason", ""), finished.get("message", "")))
             continue
         look.do(Delete(remote.name))
-    away = any(not each.connected for each in look.state.remotes)
-    return look.plan(look.state.lost_timeout if away and look.actions else None)
+    return look.plan(rest if rest > 0 and look.copies() else None)
+
+
+def _readable_for(look: _Look) -> float:
+    """Ours: how much longer the copy of a finished workload stays."""
+    if look.state.strict or not holds(look.local, "Finished"):
+        return 0.0
+    return _since(look.local, "Finished") + look.state.keep_finished - look.state.wall
 
 
 def _returned(look: _Look) -> tuple[Remote, View] | None:

@@ -2,13 +2,15 @@
 
 from typing import Final
 
-from gpuaas.engine.companions import MULTIKUEUE as MULTIKUEUE
+from gpuaas.engine.check_conflicts import MULTIKUEUE
+from gpuaas.kueue.integrations.keys import MULTIKUEUE_ORIGIN, WORKER_POD
 
+ORIGIN: Final = MULTIKUEUE_ORIGIN
+PODS_OF_WORKER: Final = f"{WORKER_POD}=true"
+"""Selects the pods on a worker that run for a hub."""
 CONTROLLER: Final = MULTIKUEUE
 """The controllerName of the check, and what `managedBy` of a dispatched job says."""
-ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 ORIGIN_UID: Final = "kueue.x-k8s.io/multikueue-origin-uid"
-WORKER_POD: Final = "kueue.x-k8s.io/multikueue-worker-workload-pod"
 CONFIG_KIND: Final = "MultiKueueConfig"
 REASON: Final = "MultiKueue"
 """Reason and action of its events."""
@@ -23,6 +25,12 @@ EPOCH: Final = "gpuaas.dev/dispatch-epoch"
 """On each copy: how many times its workload had been evicted when it was offered."""
 DISPATCH: Final = "gpuaas.dev/dispatch"
 """On a Workload of the hub: the clusters that were considered for it, and why each was or was not chosen."""
+CLUSTER: Final = "gpuaas.dev/cluster"
+"""On the hub's image of a pod: the cluster where it runs."""
+NODE: Final = "gpuaas.dev/cluster-node"
+"""And the node there."""
+ELSEWHERE: Final = "gpuaas.dev/runs-elsewhere"
+"""The scheduling gate of such a pod: no node here may take it."""
 PIN: Final = "gpuaas.dev/clusters"
 UPSTREAM_PIN: Final = "kueue.x-k8s.io/multikueue-cluster-names"
 PREFER: Final = "gpuaas.dev/preferred-clusters"

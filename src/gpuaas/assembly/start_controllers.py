@@ -31,7 +31,7 @@ _log = logging.getLogger("gpuaas")
 FLEET = "gpuaas-fleet"  # whom the hub's controllers call themselves when they write
 
 
-async def run_crew(
+async def start_controllers(
     parts: ClusterParts,
     trust: Trust,
     clock: Clock,
@@ -60,8 +60,8 @@ async def run_crew(
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
-    made += multikueue_loops(parts, deps, core.counts.series)
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
+    made += multikueue_loops(parts, deps, core.counts.series)
     made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
     controllers = Controllers(deps, made)
     await controllers.start()
