@@ -23,6 +23,7 @@ from gpuaas.fleet.hub.names import (
     AGENT_SECRET,
     CLUSTER_NAMESPACE_LABEL,
     IMPORT_SECRET,
+    KUEUE_NAMESPACE,
     MIRRORED,
     MULTIKUEUE,
     is_accepted,
@@ -39,6 +40,8 @@ from gpuaas.runtime.metadata import finalizers_of, is_deleting, labels_of
 
 ROLE: Final = "gpuaas-klusterlet-work"
 BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", False, "ClusterRoleBinding")
+ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role")
+ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding")
 FINALIZER: Final = "cluster.open-cluster-management.io/api-resource-cleanup"
 EXPIRES, REFRESHED = "gpuaas.dev/expires", "gpuaas.dev/refreshed"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -189,6 +192,8 @@ async def clean(client: Client) -> None:
             await remove(client, resource, metadata["name"], metadata.get("namespace", ""))
     await remove(client, BINDINGS, MULTIKUEUE)
     await remove(client, CLUSTER_ROLES, MULTIKUEUE)
+    for resource in (ROLE_BINDINGS, ROLES):
+        await remove(client, resource, MULTIKUEUE, KUEUE_NAMESPACE)
     await remove(client, SERVICE_ACCOUNTS, MULTIKUEUE, ADD_ON_NAMESPACE)
     await remove(client, CLUSTER_ROLES, ROLE)
 
