@@ -140,7 +140,7 @@ class Door:
                 return self._signing_in.enter(asked, path.removeprefix("/enter/"))
             case "POST", "/link" if not asked.plain:
                 return self._signing_in.link(asked)
-            case "GET", "/stream":
+            case "GET" | "HEAD", "/stream":
                 guard.check_origin(request.headers, needed=False)
                 return self._stream(asked)
             case "POST", _:
@@ -150,6 +150,11 @@ class Door:
                 guard.check_navigation(request.headers)
                 return self._shown(asked)
         return self.failure(asked, 405, f"{request.method} is not a method of a page.")
+
+    def base_of(self, place: Place) -> str:
+        """The shortest one: the first cluster's pages need no name."""
+        first = next(iter(self.places.values()))
+        return "/ui" if place is first else f"/clusters/{place.cluster.name}/ui"
 
     # Who asks.
 
