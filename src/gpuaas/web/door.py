@@ -27,6 +27,7 @@ from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.views import Views
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Unavailable
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Resource
 from gpuaas.web import guard, wire
 from gpuaas.web.acting import Acting
@@ -297,7 +298,7 @@ class Door:
             lambda: max((store.changed(each) for each in follows), default=0),
             lambda: store.revision,
         )
-        return self.hub.stream(source, int(since) if since.isdecimal() and len(since) < 20 else 0)
+        return self.hub.stream(source, natural(since) or 0)
 
     def _prefixes(self, cluster: Cluster, follows: tuple[Resource, ...]) -> list[str]:
         found = (cluster.catalogue.find(each.group, each.version, each.plural) for each in follows)

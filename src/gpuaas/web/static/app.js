@@ -281,6 +281,7 @@ setInterval(() => tellTimes(document), 5_000);
 
 if (body.dataset.stream) {
   connect();
+  document.querySelector("form.sign-out").addEventListener("submit", disconnect); // its answer leads on, not the stream's end
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   addEventListener("pagehide", disconnect);
   addEventListener("pageshow", connect); // also of a page that the browser kept as it was
