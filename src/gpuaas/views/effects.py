@@ -139,4 +139,4 @@ def _counted(keys: tuple[str, ...], may_see: MaySee) -> str:
         return number
     names = ", ".join(seen[:_NAMED])
     others = len(by_namespace) - min(len(seen), _NAMED)
-    return f"{number} of {names}" + (f" and {others} more" if others else "")
+    return f"{number} of {names}" + (" and other namespaces" if others else "")
