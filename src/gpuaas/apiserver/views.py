@@ -28,6 +28,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
+from gpuaas.apiserver.page_rows import PageRows
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.security.identity import Asked, User
 from gpuaas.apiserver.security.rbac import Rbac
@@ -52,6 +53,7 @@ class Views:
         self._rbac = rbac
         self._positions = positions
         self._explain = explain
+        self.pages = PageRows(snapshot, self.may_list, positions)
 
     def jobs(
         self,

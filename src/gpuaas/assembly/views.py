@@ -25,7 +25,7 @@ class ViewsServer(Loop):
 
     async def run(self) -> None:
         await self._core.synced()
-        snapshot = Snapshot()
+        snapshot = Snapshot(self.clock.now)
         await feed(self._parts.cluster, snapshot)
         views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain)
         mount_views(self._parts.cluster, views)

@@ -29,6 +29,8 @@ class JobRow(msgspec.Struct, rename="camel", gc=False):
     cluster_queue: str
     flavors: list[str]
     priority: int
+    owner: str = ""
+    """The user who created it; "" where that is not known."""
     nodes: list[str] | UnsetType = UNSET
 
     def shown(self, now: float) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.dashboard import FOLLOWED_BY_PAGES, Dashboard
 from gpuaas.views.gpus import Gpus
 from gpuaas.views.jobs import Jobs
 from gpuaas.views.places import Places
@@ -42,16 +43,18 @@ PICTURED: Final[Mapping[str, Resource]] = {
     "nodes": NODES,
 }
 """What an explanation reads, by the name its `Picture` has for it."""
-FOLLOWED: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
+FOLLOWED: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *FOLLOWED_BY_PAGES, *BETWEEN)
 Take = Callable[[str, str, View | None], None]
 
 
 class Snapshot:
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        """`now()`: Unix seconds; with it, what the pages show is kept too (`dashboard`)."""
         self.queues = Queues()
         self.gpus = Gpus()
         self.places = Places()
         self.jobs = Jobs(self.queues.cluster_queue_of)
+        self.dashboard = None if now is None else Dashboard(self.queues.cluster_queue_of, now)
         self._takers: dict[Resource, Take] = {
             WORKLOADS: self.jobs.changed,
             CLUSTER_QUEUES: lambda _, name, obj: self.queues.cluster_queue_changed(name, obj),
@@ -63,7 +66,11 @@ class Snapshot:
 
     def take(self, resource: Resource, namespace: str, name: str, obj: View | None) -> None:
         """An object is new or changed; None: it is gone."""
-        self._takers[resource](namespace, name, obj)
+        take = self._takers.get(resource)
+        if take is not None:
+            take(namespace, name, obj)
+        if self.dashboard is not None:
+            self.dashboard.take(resource, namespace, name, obj)
 
     def take_all(self, resource: Resource, objects: list[dict[str, Any]]) -> None:
         """A whole list, of a resource of which nothing was taken before."""
