@@ -29,6 +29,8 @@ class JobRow(msgspec.Struct, rename="camel", gc=False):
     cluster_queue: str
     flavors: list[str]
     priority: int
+    owner: str = ""
+    """The user who created it; "" where that is not known."""
     nodes: list[str] | UnsetType = UNSET
 
     def shown(self, now: float) -> dict[str, Any]:
@@ -38,6 +40,7 @@ class JobRow(msgspec.Struct, rename="camel", gc=False):
         found: dict[str, Any] = {
             "namespace": self.namespace,
             "job": self.job,
+            "owner": self.owner,
             "queue": self.queue,
             "state": self.state,
             "position": self.position,
