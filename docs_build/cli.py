@@ -10,7 +10,7 @@ from docs_build.markdown import code, codes, table
 from gpuaas.cli.main import cli
 
 _GROUPS: Final = {
-    "Run it": ("up", "down", "status"),
+    "Run it": ("up", "down", "status", "doctor"),
     "Submit and look": ("run", "notebook", "ps", "why", "logs", "cancel"),
     "Queues and GPUs": ("queues", "gpus", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),

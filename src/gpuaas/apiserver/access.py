@@ -43,6 +43,7 @@ class Access:
             cluster.admission.register(GROUP, plural, self._check_grant)
         self._guard_signing_requests(cluster.admission)
         cluster.admission.decide = self._decide
+        cluster.admission.owners.allows = lambda user, asked: self.rbac.authorize(user, asked).allowed
 
     def start(self) -> None:
         self.rbac.follow(self._cluster.store, self._cluster.aside)

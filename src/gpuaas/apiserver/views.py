@@ -1,6 +1,6 @@
 """views.gpuaas.dev: rows of jobs, queues, GPUs and nodes, computed here and never stored, under the caller's RBAC.
 
-    GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/jobs?finished=&state=A,B&queue=&nodes=&limit=&continue=
+    GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/jobs?finished=&state=A,B&queue=&owner=&nodes=&limit=&continue=
     GET /apis/views.gpuaas.dev/v1alpha1/namespaces/NS/jobs/NAME/why?kind=
     GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/queues
     GET /apis/views.gpuaas.dev/v1alpha1/gpus?details=          GET /apis/views.gpuaas.dev/v1alpha1/nodes
@@ -63,6 +63,7 @@ class Views:
         finished: bool = True,
         states: tuple[str, ...] = (),
         queue: str = "",
+        owner: str = "",
         nodes: bool = False,
         limit: int | None = None,
         token: str = "",
@@ -71,7 +72,7 @@ class Views:
         where = {namespace} if namespace else self._job_namespaces(user)
         if namespace:
             self._require(user, "list", WORKLOADS, namespace)
-        wanted = JobFilter(where, finished, states, queue)
+        wanted = JobFilter(where, finished, states, queue, owner)
         jobs = self._snapshot.jobs
         seen = jobs.listed(
             wanted,
@@ -190,6 +191,7 @@ class ViewsApi:
             finished="finished" not in query or info.flag("finished"),
             states=states,
             queue=query.get("queue", ""),
+            owner=query.get("owner", ""),
             nodes=info.flag("nodes"),
             limit=info.number("limit"),
             token=query.get("continue", ""),

@@ -20,6 +20,7 @@ from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.webhooks import install_job_webhooks
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
+from gpuaas.base.strict import NOT_STRICT, Strict
 from gpuaas.client.kueue import KUEUES
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.machinery.schema.model import SchemaSet
@@ -33,6 +34,7 @@ class ClusterParts:
     definitions: Definitions
     configured: Configured
     quota: QuotaGate
+    strict: Strict = NOT_STRICT
 
     async def close(self) -> None:
         self.definitions.stop()
@@ -51,6 +53,7 @@ async def open_cluster(
     configured: Configured | None = None,
     check: Callable[[Store], None] | None = None,
     accept_loss: bool = False,
+    strict: Strict = NOT_STRICT,
 ) -> ClusterParts:
     """`check` looks at the store before anything is written to it, and raises where it must not be used."""
     store = await Store.open(path, clock=clock, fsync=fsync, accept_loss=accept_loss)
@@ -74,7 +77,7 @@ async def open_cluster(
     access.start()
     await bootstrap(cluster, client, definitions)
     _take_up(cluster, configured)
-    return ClusterParts(cluster, access, definitions, configured, quota)
+    return ClusterParts(cluster, access, definitions, configured, quota, strict)
 
 
 def _take_up(cluster: Cluster, configured: Configured) -> None:

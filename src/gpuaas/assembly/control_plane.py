@@ -29,6 +29,7 @@ from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.ids import SystemIds
+from gpuaas.base.strict import NOT_STRICT, Strict
 from gpuaas.client.kubeconfig import KubeconfigError, add_context, encode
 from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.observe.requests import RequestCounter
@@ -54,6 +55,7 @@ class Settings:
     kueue: Configuration = field(default_factory=Configuration)
     kueue_text: str = ""  # the file it comes from
     accepted: frozenset[str] = frozenset()  # what a start refuses otherwise (identity.ACCEPTABLE)
+    strict: Strict = NOT_STRICT  # originals whose behaviour is kept exactly
 
 
 class ControlPlane:
@@ -108,6 +110,7 @@ class ControlPlane:
                 configured=configured,
                 check=partial(self._check_store, name),
                 accept_loss=not self.settings.accepted.isdisjoint((LOST_WRITES, NEW_CLUSTER)),
+                strict=self.settings.strict,
             )
             self.clusters[name] = parts
             self._stack.push_async_callback(parts.close)

@@ -111,6 +111,11 @@ class Home:
         """Kueue's configuration of the last start."""
         return self.path / "kueue.yaml"
 
+    @property
+    def strict(self) -> Path:
+        """The originals whose behaviour is kept exactly (`gpuaas up --strict`)."""
+        return self.path / "strict"
+
     def make(self) -> None:
         try:
             for folder in (self.path, self.path / "clusters", self.certificates):

@@ -31,6 +31,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "apply": ("gpuaas.cli.objects", "apply", "Make the cluster be as manifests say."),
     "get": ("gpuaas.cli.get", "get", "Show objects."),
     "delete": ("gpuaas.cli.objects", "delete", "Delete objects."),
+    "doctor": ("gpuaas.cli.doctor.command", "doctor", "What is wrong here, each finding with its fix."),
     "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
     "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),
     "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),

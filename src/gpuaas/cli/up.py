@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from gpuaas.assembly.home import ACCEPTABLE, Home, Running
+from gpuaas.base.strict import NOT_STRICT, Strict, read_strict, write_strict
 from gpuaas.cli.context import WrongOption
 from gpuaas.cli.show import ALL_OF_IT, how_to_print, show
 from gpuaas.cli.trusted import in_words, process_users_of
@@ -61,6 +62,12 @@ _SAID = 64 << 10  # bytes of the log that are looked at
     help="Kueue's Configuration (config.kueue.x-k8s.io), or none.  [default: the last one]",
 )
 @click.option(
+    "--strict",
+    metavar="LIST",
+    help="Behave exactly as the originals where the default is kinder: multikueue, nvidia, odh, separated by commas; "
+    "or none.  [default: the last one]",
+)
+@click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
 @click.option(
@@ -78,6 +85,7 @@ def up(
     clusters: tuple[str, ...],
     fleet: str | None,
     kueue: str | None,
+    strict: str | None,
     fsync: bool,
     accepted: tuple[str, ...],
 ) -> None:
@@ -95,6 +103,7 @@ def up(
         return
     named = _chosen_fleet(home, fleet)
     _choose_kueue_config(home, kueue)
+    _choose_strict(home, strict)
     kept = _kueue_config(home)
     for warning in kept.warnings if kept is not None else ():
         click.echo(f"warning: {home.kueue}: {warning}", err=True)
@@ -150,6 +159,27 @@ def _choose_kueue_config(home: Home, chosen: str | None) -> None:
         raise WrongOption(f"--kueue-config {chosen}: {error}") from None
     home.make()
     home.keep(home.kueue.name, text)
+
+
+def _choose_strict(home: Home, chosen: str | None) -> None:
+    """Keeps the list in the home, so that the next start behaves the same way."""
+    if chosen is None:
+        return
+    try:
+        strict = read_strict(chosen)
+    except ValueError as error:
+        raise WrongOption(f"--strict: {error}") from None
+    home.make()
+    home.keep(home.strict.name, write_strict(strict))
+
+
+def _kept_strict(home: Home) -> Strict:
+    try:
+        return read_strict(home.strict.read_text())
+    except FileNotFoundError:
+        return NOT_STRICT
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise click.ClickException(f"{home.strict}: {error}; name the list again with --strict") from None
 
 
 def _kueue_config(home: Home) -> "Reading | None":
@@ -235,6 +265,7 @@ def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
         kueue.configuration if kueue is not None else Configuration(),
         home.kueue.read_text() if kueue is not None else "",
         frozenset(accepted),
+        _kept_strict(home),
     )
 
     def ready(plane: ControlPlane) -> None:
@@ -382,12 +413,15 @@ def status(output: str) -> None:
     trusted = process_users_of(home, running) if healthy and running is not None else None
     if trusted is not None:
         found["processUsers"] = trusted
-    show(output, found, lambda: _tell(home, running, trouble, in_words(trusted) if trusted else ""))
+    strict = _kept_strict(home)
+    if strict:
+        found["strict"] = write_strict(strict).split(",")
+    show(output, found, lambda: _tell(home, running, trouble, in_words(trusted) if trusted else "", strict))
     if not healthy:
         raise SystemExit(1)
 
 
-def _tell(home: Home, running: Running | None, trouble: str, trusted: str) -> None:
+def _tell(home: Home, running: Running | None, trouble: str, trusted: str, strict: Strict) -> None:
     if running is None and home.is_locked():
         words = f"gpuaas starts, stops, or runs (pid {home.holder() or 'unknown'}) and {home.state} cannot be read"
         click.echo(f"{words}; gpuaas down stops it")
@@ -401,6 +435,8 @@ def _tell(home: Home, running: Running | None, trouble: str, trusted: str) -> No
         click.echo(f"  because   {trouble}")
     click.echo(f"  clusters  {', '.join(running.clusters)}")
     click.echo(f"  home      {home.path}")
+    if strict:
+        click.echo(f"  strict    {write_strict(strict)}")
     if trusted:
         click.echo(f"  processes {trusted}")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")

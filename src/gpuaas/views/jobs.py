@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.kueue.explain.evidence import given_flavors
 from gpuaas.kueue.explain.snapshot import owner_of, state_of
@@ -37,6 +38,7 @@ class JobFilter:
     finished: bool = True  # whether jobs that have finished are among them
     states: Collection[str] = ()  # (): any
     queue: str = ""  # of this LocalQueue
+    owner: str = ""  # of this user
 
     def takes(self, row: JobRow) -> bool:
         return (
@@ -44,6 +46,7 @@ class JobFilter:
             and (self.namespaces is None or row.namespace in self.namespaces)
             and (not self.states or row.state in self.states)
             and (not self.queue or row.queue == self.queue)
+            and (not self.owner or row.owner == self.owner)
         )
 
 
@@ -173,6 +176,7 @@ def row_of(workload: View) -> JobRow:
         cluster_queue=admission.get("clusterQueue", ""),
         flavors=given_flavors(workload),
         priority=spec.get("priority", 0),
+        owner=owner_named(workload),
     )
 
 

@@ -57,7 +57,13 @@ async def visible(
 
 
 async def jobs(
-    client: HttpClient, namespace: str, *, everywhere: bool, finished: bool = True, nodes: bool = False
+    client: HttpClient,
+    namespace: str,
+    *,
+    everywhere: bool,
+    finished: bool = True,
+    nodes: bool = False,
+    owner: str = "",
 ) -> tuple[list[JobRow], int]:
     """Rows of the namespace or of all that can be seen; and how many unfinished jobs other namespaces have."""
     snapshot, picture = Snapshot(), Picture()
@@ -77,7 +83,7 @@ async def jobs(
     positions = await _positions(client, picture)
     rows: list[JobRow] = []
     token = ""
-    wanted = JobFilter(None if everywhere else (namespace,), finished)
+    wanted = JobFilter(None if everywhere else (namespace,), finished, owner=owner)
     while True:
         nodes_of = snapshot.places.nodes_of if nodes else None
         page = snapshot.jobs.listed(wanted, positions, token=token, nodes_of=nodes_of)

@@ -22,7 +22,13 @@ _without: set[str] = set()  # addresses of servers that do not serve rows
 
 
 async def jobs(
-    client: HttpClient, namespace: str, *, everywhere: bool = False, finished: bool = True, nodes: bool = False
+    client: HttpClient,
+    namespace: str,
+    *,
+    everywhere: bool = False,
+    finished: bool = True,
+    nodes: bool = False,
+    owner: str = "",
 ) -> tuple[list[JobRow], int]:
     """Rows, and how many unfinished jobs other namespaces have. Without rights there are no rows, and no error."""
     where = "" if everywhere else namespace
@@ -30,10 +36,13 @@ async def jobs(
     async def from_lists() -> tuple[list[JobRow], int]:
         from gpuaas.views import lists
 
-        return await lists.jobs(client, namespace, everywhere=everywhere, finished=finished, nodes=nodes)
+        return await lists.jobs(client, namespace, everywhere=everywhere, finished=finished, nodes=nodes, owner=owner)
+
+    async def asked() -> tuple[list[JobRow], int]:
+        return await served.jobs(client, where, finished=finished, nodes=nodes, owner=owner)
 
     try:
-        return await _first(client, lambda: served.jobs(client, where, finished=finished, nodes=nodes), from_lists)
+        return await _first(client, asked, from_lists)
     except ApiError as error:
         if error.code != 403:
             raise

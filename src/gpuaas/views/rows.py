@@ -40,6 +40,7 @@ class JobRow(msgspec.Struct, rename="camel", gc=False):
         found: dict[str, Any] = {
             "namespace": self.namespace,
             "job": self.job,
+            "owner": self.owner,
             "queue": self.queue,
             "state": self.state,
             "position": self.position,

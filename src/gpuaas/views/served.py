@@ -44,13 +44,14 @@ class _Nodes(msgspec.Struct):
 
 
 async def jobs(
-    client: HttpClient, namespace: str, *, finished: bool = True, nodes: bool = False
+    client: HttpClient, namespace: str, *, finished: bool = True, nodes: bool = False, owner: str = ""
 ) -> tuple[list[JobRow], int]:
     """All pages; and how many unfinished jobs other namespaces have."""
     rows: list[JobRow] = []
     token = ""
     while True:
-        query = {"finished": _flag(finished), "nodes": _flag(nodes), **({"continue": token} if token else {})}
+        query = {"finished": _flag(finished), "nodes": _flag(nodes)}
+        query |= {key: value for key, value in (("owner", owner), ("continue", token)) if value}
         page = await _get(client, _path("jobs", namespace), query, _Jobs)
         rows += page.items
         token = page.metadata.get("continue", "")

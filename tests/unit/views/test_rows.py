@@ -42,6 +42,7 @@ def test_a_job_that_waits_is_shown_with_its_place_and_the_cluster_queue_its_queu
     assert row.shown(NOW) == {
         "namespace": "ns",
         "job": "job/train",
+        "owner": "",
         "queue": "lq",
         "state": "Pending",
         "position": 3,
