@@ -202,3 +202,9 @@ def _upright(kind: str, x: float, top: float, bottom: float) -> str:
 
 def _title(words: str) -> str:
     return f"<title>{escape(words)}</title>" if words else ""
+
+
+def number(amount: float) -> str:
+    """`16`, `1,024`, `0.5`; a zero is a zero."""
+    whole = round(amount)
+    return f"{whole:,}" if abs(amount - whole) < 0.05 else f"{amount:,.1f}"

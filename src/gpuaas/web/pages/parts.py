@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from gpuaas.base.errors import Forbidden
 from gpuaas.base.quantity import parse_quantity
+from gpuaas.web.svg import number
 
 T = TypeVar("T")
 GPU = "nvidia.com/gpu"
@@ -31,8 +32,9 @@ def path_of(*parts: str) -> str:
     return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def job_path(namespace: str, workload: str) -> str:
-    return path_of("jobs", namespace, workload)
+def job_path(namespace: str, job: str) -> str:
+    """`job` is `kind/name`, as rows have it."""
+    return path_of("jobs", namespace, *job.split("/", 1))
 
 
 def short(product: str) -> str:
@@ -50,8 +52,7 @@ def amount_of(resource: str, text: str) -> float:
 
 def shown(amount: float) -> str:
     """`16`, `1,024`, `0.5`."""
-    whole = round(amount)
-    return f"{whole:,}" if abs(amount - whole) < 0.05 else f"{amount:,.1f}"
+    return number(amount)
 
 
 def counted(number: int, one: str, many: str = "") -> str:
