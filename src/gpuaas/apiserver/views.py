@@ -36,6 +36,7 @@ from gpuaas.base.errors import MethodNotAllowed, NotFound, PathNotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NODES, PODS
+from gpuaas.views.effects import Effects
 from gpuaas.views.jobs import JobFilter, JobPage, Positions
 from gpuaas.views.rows import API_VERSION, GROUP, VERSION, GpuRow, NodeRow, NodeTypes, QueueRow
 from gpuaas.views.snapshot import Snapshot
@@ -48,12 +49,21 @@ Explain = Callable[[str, str, Callable[[Resource, str], bool]], Mapping[str, Any
 class Views:
     """Rows of one cluster, for a user."""
 
-    def __init__(self, snapshot: Snapshot, rbac: Rbac, positions: Callable[[], Positions], explain: Explain) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        rbac: Rbac,
+        positions: Callable[[], Positions],
+        explain: Explain,
+        effects: Effects | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._rbac = rbac
         self._positions = positions
         self._explain = explain
         self.pages = PageRows(snapshot, self.may_list, positions)
+        self.effects = effects
+        """What an action would do; whoever asks has checked that the user may act."""
 
     def jobs(
         self,
@@ -124,11 +134,19 @@ class Views:
         self._require(user, "list", NODES, "")
         return self._snapshot.gpus.types()
 
-    def may_list(self, user: User, resource: Resource, namespace: str) -> bool:
-        return self._may(user, "list", resource, namespace)
+    def workload_of(self, user: User, namespace: str, kind: str, name: str) -> str:
+        """The Workload of a job (`kind` as in a row, in lower case)."""
+        self._require(user, "list", WORKLOADS, namespace)
+        found = self._snapshot.jobs.find(namespace, name, kind)
+        if found is None:
+            raise NotFound(GROUP, "jobs", name)
+        return found
 
-    def _may(self, user: User, verb: str, resource: Resource, namespace: str) -> bool:
-        asked = Asked(verb, resource.group, resource.plural, namespace=namespace)
+    def may_list(self, user: User, resource: Resource, namespace: str) -> bool:
+        return self.may(user, "list", resource, namespace)
+
+    def may(self, user: User, verb: str, resource: Resource, namespace: str = "", name: str = "") -> bool:
+        asked = Asked(verb, resource.group, resource.plural, namespace=namespace, name=name)
         return self._rbac.authorize(user, asked).allowed
 
     def _require(self, user: User, verb: str, resource: Resource, namespace: str) -> None:
@@ -147,7 +165,7 @@ class Views:
     def _uses_a_queue(self, user: User) -> bool:
         """Whether there is a namespace with a queue where the user may see the queue or submit to it."""
         return any(
-            self.may_list(user, LOCAL_QUEUES, where) or self._may(user, "create", JOBS, where)
+            self.may_list(user, LOCAL_QUEUES, where) or self.may(user, "create", JOBS, where)
             for where in ("", *self._snapshot.queues.namespaces())
         )
 

@@ -8,6 +8,7 @@ from gpuaas.apiserver.views_feed import feed
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.controllers.kueue import KueueCore
 from gpuaas.runtime.controller import Deps, Loop
+from gpuaas.views.effects import Effects
 from gpuaas.views.snapshot import Snapshot
 from gpuaas.views.why import MayList, explain_workload
 
@@ -27,7 +28,8 @@ class ViewsServer(Loop):
         await self._core.synced()
         snapshot = Snapshot(self.clock.now)
         await feed(self._parts.cluster, snapshot)
-        views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain)
+        effects = Effects(self._core.engine, self.clock)
+        views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain, effects)
         mount_views(self._parts.cluster, views)
 
     def _explain(self, namespace: str, name: str, may_list: MayList) -> Mapping[str, Any]:

@@ -7,7 +7,8 @@ order of the navigation. Its template is rendered with what `load` returns, plus
     page           the Page
     nav            the pages with a label, as (label, address, whether it is this one)
     url(path)      the address of a page by its path, such as url("/queues/team-a")
-    act(name, **parts)  the Act of an action (address, button, danger) or None where the user may not perform it
+    act(name, **parts)  the Act of an action (address, button, danger) or None where the user may not perform it:
+                   act("cancel", namespace=row.namespace, job=row.job), act("stop-queue", name=row.clusterqueue)
     ui             the macros of templates/components.html
 
 Everything is escaped by default, and a name that is not defined is an error. No `style="…"`, no inline script: the
@@ -26,12 +27,13 @@ age), never as an age that grows by itself. Blocks see what `load` returned and 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.views import Views
 from gpuaas.client.protocol import Object, PatchKind, Resource
+from gpuaas.views.snapshot import FOLLOWED
 
 Form = Mapping[str, str]
 """The fields of a form by name; only those that the action declares."""
@@ -55,6 +57,12 @@ class Api(Protocol):
     async def delete(self, resource: Resource, name: str, namespace: str = "") -> None: ...
 
     async def log(self, pod: str, namespace: str, *, container: str = "", tail_lines: int = 100) -> str: ...
+
+    def resources_of(self, kind: str) -> Sequence[Resource]:
+        """What is served as a kind, whose name may be in lower case."""
+        ...
+
+    def resource_of(self, api_version: str, kind: str) -> Resource | None: ...
 
 
 class May(Protocol):
@@ -81,8 +89,6 @@ class Visit:
     may: May
     """Whether the user may do that: `visit.may("patch", CLUSTER_QUEUES, name="team-a")`."""
     api: Api
-    what_if: Any = None
-    """The admission engine to try changes on (`gpuaas.web.effects`); None until it knows the queues."""
     csrf: str = ""
     theme: str = "auto"
 
@@ -104,18 +110,20 @@ class Page:
     nav: str | None = None
     fragments: tuple[str, ...] = ()
     """Block names, see above. None: the page is not live."""
+    follows: tuple[Resource, ...] = FOLLOWED
+    """What it shows: only a change of one of these renders its fragments again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     name: str
     label: str
-    kind: str = "text"
-    """`text`, `number`, or `choice`."""
-    choices: tuple[str, ...] = ()
-    longest: int = 253
-    value: Callable[[Visit], str | Awaitable[str]] | None = None
+    value: str = ""
     """What the form begins with."""
+    choices: tuple[tuple[str, str], ...] = ()
+    """What it may be, each with its words; none: any text."""
+    hint: str = ""
+    longest: int = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +137,9 @@ class Action:
     """`Cancel job {name}`."""
     button: str
     allowed: Callable[[Visit], bool]
-    effect: Callable[[Visit, Form], str | Awaitable[str]]
-    """What would happen, in one sentence, as the engine's what-if computes it: "starts 2 jobs, evicts nothing"."""
+    effect: Callable[[Visit, Form], Awaitable[str]]
+    """What would happen, in one sentence, as the engine's what-if computes it: "starts 2 jobs, evicts nothing". It is
+    shown before the action, and computed again when it is confirmed: where it differs, the page asks again."""
     perform: Callable[[Visit, Form], Awaitable[str]]
     """Does it through `visit.api`; a sentence that says what was done."""
     back: str
@@ -148,4 +157,3 @@ class Act:
     title: str
     button: str
     danger: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
