@@ -34,7 +34,11 @@ class PageRows:
     def heads(self, user: User) -> list[JobRow]:
         """The first in each queue, of those the user may see."""
         takes = self._takes(user, WORKLOADS)
-        return [row for row in self._rows_at({key for key, place in self._positions().items() if place == 1}) if takes(row.namespace)]
+        return [
+            row
+            for row in self._rows_at({key for key, place in self._positions().items() if place == 1})
+            if takes(row.namespace)
+        ]
 
     def preemptions(self, user: User, *, since: str = "", limit: int = 100) -> tuple[list[PreemptionRow], bool]:
         """The newest first, back to a time; and whether there are more."""
@@ -55,6 +59,12 @@ class PageRows:
 
     def jobs(self, user: User, query: JobQuery, limit: int, token: str = "") -> Found:
         return browse(self._rows(user), query, limit, token)
+
+    def at(self, user: User, namespace: str, workload: str) -> list[JobRow]:
+        """The row of one Workload, where there is one and the user may see it."""
+        if not self._may_list(user, WORKLOADS, namespace):
+            return []
+        return list(self._rows_at({f"{namespace}/{workload}"}))
 
     def groups(self, user: User, query: JobQuery, column: str) -> list[tuple[str, int]]:
         return counted(self._rows(user), query, column)

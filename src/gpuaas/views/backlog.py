@@ -46,7 +46,11 @@ class Backlogs:
         if workload is None or state_of(workload) != "Pending":
             return
         spec = workload.get("spec") or {}
-        queue, created, gpus = (namespace, spec.get("queueName", "")), workload["metadata"]["creationTimestamp"], gpus_of(spec)
+        queue, created, gpus = (
+            (namespace, spec.get("queueName", "")),
+            workload["metadata"]["creationTimestamp"],
+            gpus_of(spec),
+        )
         self._of[key] = (queue, created, gpus)
         insort(self._times.setdefault(queue, []), (created, key))
         self._gpus[queue] = self._gpus.get(queue, 0) + gpus

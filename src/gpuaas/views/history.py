@@ -75,7 +75,11 @@ class History:
         first, step = times[0], times[1] - times[0]
         changes: dict[str, list[int]] = {}
         for interval in (*self._closed, *self._open.values()):
-            if not interval.gpus or not takes(interval.namespace) or (interval.end is not None and interval.end <= first):
+            if (
+                not interval.gpus
+                or not takes(interval.namespace)
+                or (interval.end is not None and interval.end <= first)
+            ):
                 continue
             row = changes.setdefault(interval.cluster_queue, [0] * (len(times) + 1))
             opens = min(len(times), max(0, -int((first - interval.start) // step)))

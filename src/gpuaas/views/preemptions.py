@@ -52,7 +52,9 @@ class Preemptions:
             row = self._rows[key] = row_of(entry)
             insort(self._by_time, (row.at, key))
 
-    def latest(self, takes: Callable[[str], bool], since: str = "", before: tuple[str, str] | None = None) -> Iterator[tuple[tuple[str, str], PreemptionRow]]:
+    def latest(
+        self, takes: Callable[[str], bool], since: str = "", before: tuple[str, str] | None = None
+    ) -> Iterator[tuple[tuple[str, str], PreemptionRow]]:
         """The newest first, back to a time, of the victims' namespaces that `takes` says; each with its sort key, by
         which the next page goes on (`before`)."""
         at = len(self._by_time) if before is None else bisect_left(self._by_time, before)

@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.web import svg
 
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE / "static"
@@ -56,6 +57,7 @@ class Renderer:
             auto_reload=False,
         )
         self._environment.filters["when"] = when
+        self._environment.globals["svg"] = svg
         self._environment.globals["ui"] = self._environment.get_template("components.html").module
 
     def page(self, template: str, names: Mapping[str, Any]) -> str:

@@ -19,7 +19,10 @@ _GLYPHS: Final[Mapping[str, tuple[str, str]]] = {
     "Admitted": ("run", '<circle cx="7" cy="7" r="5.2"/><path class="full" d="M7 3.6a3.4 3.4 0 0 1 0 6.8z"/>'),
     "Running": ("run", '<circle class="full" cx="7" cy="7" r="6"/>'),
     "Succeeded": ("ok", '<circle class="full" cx="7" cy="7" r="6"/><path class="cut" d="M4.4 7.2l1.8 1.8 3.4-3.8"/>'),
-    "Failed": ("bad", '<circle class="full" cx="7" cy="7" r="6"/><path class="cut" d="M4.9 4.9l4.2 4.2m0-4.2L4.9 9.1"/>'),
+    "Failed": (
+        "bad",
+        '<circle class="full" cx="7" cy="7" r="6"/><path class="cut" d="M4.9 4.9l4.2 4.2m0-4.2L4.9 9.1"/>',
+    ),
     "Evicted": ("move", '<path d="M12 10.5c0-3.2-1.6-4.8-4.6-4.8H2.6m3.2-3.2L2.6 5.7l3.2 3.2"/>'),
     "Inactive": ("calm", '<path d="M4.8 2.8v8.4M9.2 2.8v8.4"/>'),
     "Active": ("ok", '<circle class="full" cx="7" cy="7" r="6"/>'),
@@ -91,7 +94,13 @@ def tones(names: Iterable[str]) -> dict[str, str]:
 
 
 def bar(
-    parts: Sequence[Part], scale: float, *, tick: float | None = None, limit: float | None = None, label: str, thin: bool = False
+    parts: Sequence[Part],
+    scale: float,
+    *,
+    tick: float | None = None,
+    limit: float | None = None,
+    label: str,
+    thin: bool = False,
 ) -> Markup:
     """Parts side by side on a scale that the bars of a page share; `tick` is the nominal amount, `limit` the most."""
     height = 8 if thin else 14
@@ -159,11 +168,12 @@ def timeline(lanes: Sequence[str], moves: Sequence[Move], *, label: str) -> Mark
         high = 4 + 14 * each.gpus / largest
         lost = min(100 * each.lost, x)
         title = _title(each.title)
-        drawn.append(f'<g>{title}<rect class="tail" x="{x - lost:.2f}%" width="{lost:.2f}%" y="{y - high / 2:.1f}" height="{high:.1f}"/>')
-        if each.preemptor in at:
-            if each.preemptor != each.victim:
-                drawn.append(f'<line class="arrow" x1="{x:.2f}%" x2="{x:.2f}%" y1="{y}" y2="{at[each.preemptor]}"/>')
-                drawn.append(f'<circle class="dot-preemptor" cx="{x:.2f}%" cy="{at[each.preemptor]}" r="4"/>')
+        drawn.append(
+            f'<g>{title}<rect class="tail" x="{x - lost:.2f}%" width="{lost:.2f}%" y="{y - high / 2:.1f}" height="{high:.1f}"/>'
+        )
+        if each.preemptor in at and each.preemptor != each.victim:
+            drawn.append(f'<line class="arrow" x1="{x:.2f}%" x2="{x:.2f}%" y1="{y}" y2="{at[each.preemptor]}"/>')
+            drawn.append(f'<circle class="dot-preemptor" cx="{x:.2f}%" cy="{at[each.preemptor]}" r="4"/>')
         drawn.append(f'<circle class="dot-victim" cx="{x:.2f}%" cy="{y}" r="4"/></g>')
     height = 16 + lane * len(lanes) + foot
     return Markup(
@@ -208,3 +218,8 @@ def number(amount: float) -> str:
     """`16`, `1,024`, `0.5`; a zero is a zero."""
     whole = round(amount)
     return f"{whole:,}" if abs(amount - whole) < 0.05 else f"{amount:,.1f}"
+
+
+def share(amount: float, most: float, label: str) -> Markup:
+    """A thin bar of one amount among others."""
+    return bar([Part("used", amount)], most, label=label, thin=True)

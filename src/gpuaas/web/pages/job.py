@@ -78,17 +78,42 @@ def phases(workload: Mapping[str, Any]) -> list[Phase]:
     checks = status.get("admissionChecks") or ()
     queue = (status.get("admission") or {}).get("clusterQueue", "")
     steps = [Phase("Submitted", "Succeeded", workload["metadata"]["creationTimestamp"], done=True)]
-    for evicted in _evictions(conditions, reserved):
-        steps.append(evicted)
+    steps += _evictions(conditions, reserved)
     now = not over
-    steps.append(_step("Quota", reserved or over, conditions.get("QuotaReserved"), f"of {queue}" if queue else "", "Pending", now))
+    steps.append(
+        _step(
+            "Quota", reserved or over, conditions.get("QuotaReserved"), f"of {queue}" if queue else "", "Pending", now
+        )
+    )
     now = now and reserved
     if checks:
         note = " · ".join(f"{each['name']}: {each['state']}" for each in checks)
-        steps.append(_step("Admission checks", admitted or over, conditions.get("Admitted"), note, "Reserved", now and not admitted))
-    steps.append(_step("Admitted", admitted or over, conditions.get("Admitted"), "", "Reserved", now and not checks and not admitted))
+        steps.append(
+            _step(
+                "Admission checks", admitted or over, conditions.get("Admitted"), note, "Reserved", now and not admitted
+            )
+        )
+    steps.append(
+        _step(
+            "Admitted",
+            admitted or over,
+            conditions.get("Admitted"),
+            "",
+            "Reserved",
+            now and not checks and not admitted,
+        )
+    )
     now = now and admitted
-    steps.append(_step("Pods ready", ready or (over and "PodsReady" in conditions), conditions.get("PodsReady"), "", "Admitted", now and not ready))
+    steps.append(
+        _step(
+            "Pods ready",
+            ready or (over and "PodsReady" in conditions),
+            conditions.get("PodsReady"),
+            "",
+            "Admitted",
+            now and not ready,
+        )
+    )
     if over:
         good = finished is not None and finished.get("reason") != "Failed"
         word = "Succeeded" if good else "Failed"
@@ -134,7 +159,10 @@ async def _pods(visit: Visit, workload: Object) -> list[dict[str, Any]] | None:
 def _pod(pod: Object) -> dict[str, Any]:
     status = pod.get("status") or {}
     containers = status.get("containerStatuses") or ()
-    waiting = next((each["state"]["waiting"].get("reason", "") for each in containers if (each.get("state") or {}).get("waiting")), "")
+    waiting = next(
+        (each["state"]["waiting"].get("reason", "") for each in containers if (each.get("state") or {}).get("waiting")),
+        "",
+    )
     return {
         "name": pod["metadata"]["name"],
         "phase": status.get("phase", "Pending"),

@@ -17,8 +17,8 @@ from gpuaas.views.backlog import Backlog
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import GpuRow, JobRow
 from gpuaas.web import svg
-from gpuaas.web.pages.parts import GPU, allowed, shown, short
 from gpuaas.web.page import Context, Page, Visit
+from gpuaas.web.pages.parts import GPU, allowed, short, shown
 
 HOUR: Final = 3_600
 STEP: Final = 30  # seconds of the strip's columns
@@ -108,7 +108,9 @@ def by_queue(backlogs: Sequence[Backlog], heads: Sequence[JobRow]) -> list[Waiti
     for each in backlogs:
         found.setdefault(each.cluster_queue or f"{each.namespace}/{each.queue}", []).append(each)
     rows = [
-        Waiting(name, sum(p.jobs for p in parts), sum(p.gpus for p in parts), min(p.oldest for p in parts), first.get(name))
+        Waiting(
+            name, sum(p.jobs for p in parts), sum(p.gpus for p in parts), min(p.oldest for p in parts), first.get(name)
+        )
         for name, parts in found.items()
     ]
     return sorted(rows, key=lambda row: (-row.gpus, -row.jobs, row.queue))
@@ -139,9 +141,13 @@ def strip(held: Mapping[str, Sequence[int]], capacity: int, moves: Sequence[Pree
     shown_names, rest = ranked[: svg.LARGEST_SERIES], ranked[svg.LARGEST_SERIES :]
     series = [svg.Series(name, tones[name], held[name]) for name in sorted(shown_names)]
     if rest:
-        series.append(svg.Series("others", "others", [sum(held[name][at] for name in rest) for at in range(len(times))]))
+        series.append(
+            svg.Series("others", "others", [sum(held[name][at] for name in rest) for at in range(len(times))])
+        )
     start = times[0] - STEP
-    marks = [svg.Mark((parse(row.at) - start) / HOUR, f"{row.victim.job} made room for {row.preemptor.job}") for row in moves]
+    marks = [
+        svg.Mark((parse(row.at) - start) / HOUR, f"{row.victim.job} made room for {row.preemptor.job}") for row in moves
+    ]
     totals = [sum(each.values[at] for each in series) for at in range(len(times))]
     top = max([capacity, *totals, 1])
     label = f"GPUs held in the last hour by {len(ranked)} queues; now {totals[-1] if totals else 0} of {capacity}"

@@ -68,9 +68,7 @@ def _load(visit: Visit) -> Context:
     return {
         "charts": charts(rows, backlogs, parents, chosen),
         "any": bool(rows),
-        "choices": [
-            (name, None, visit.url(address("/quota", resource=name)), name in chosen) for name in resources
-        ],
+        "choices": [(name, None, visit.url(address("/quota", resource=name)), name in chosen) for name in resources],
     }
 
 
