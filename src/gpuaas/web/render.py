@@ -83,4 +83,5 @@ def when(moment: str | float | None) -> Markup:
     except (ValueError, OverflowError, OSError):
         return Markup.escape(str(moment))
     stamp = utc.isoformat()[:19]
-    return Markup('<time datetime="{0}Z">{1} UTC</time>').format(stamp, stamp.replace("T", " "))
+    words = f"{utc.day} {utc:%b} {stamp[11:]}"
+    return Markup('<time datetime="{0}Z" title="{1} UTC">{2}</time>').format(stamp, stamp.replace("T", " "), words)

@@ -102,26 +102,27 @@ def bar(
     label: str,
     thin: bool = False,
 ) -> Markup:
-    """Parts side by side on a scale that the bars of a page share; `tick` is the nominal amount, `limit` the most."""
-    height = 8 if thin else 14
-    drawn = [_rect("track", 0, 100, 0, height)]
+    """Parts side by side on a scale that the bars of a page share; `tick` is the nominal amount, `limit` the most. What
+    goes beyond the scale is cut off at the right edge, where an outline then stays open."""
+    top, height = (0, 8) if thin else (3, 14)
+    drawn = [_rect("track", 0, 100, top, height)]
     at = 0.0
     for part in parts:
         size = _share(part.amount, scale)
         if size <= 0:
             continue
         if part.kind == "pending":
-            inset = f'x="{at:.2f}%" y="1" width="{min(size, 100 - at):.2f}%" height="{height - 2}"'
-            drawn.append(f'<rect class="pending-edge" {inset}>{_title(part.title)}</rect>')
+            place = f'x="{at:.2f}%" y="{top + 1}" width="{size:.2f}%" height="{height - 2}"'
+            drawn.append(f'<rect class="pending-edge" {place}>{_title(part.title)}</rect>')
         else:
-            drawn.append(_rect(part.kind, at, min(size, 100 - at), 0, height, part.title))
+            drawn.append(_rect(part.kind, at, size, top, height, part.title))
             if part.kind in _PATTERNS:
-                drawn.append(_patterned(_PATTERNS[part.kind], at, min(size, 100 - at), height))
-        at = min(100.0, at + size)
+                drawn.append(_patterned(_PATTERNS[part.kind], at, size, top, height))
+        at += size
+    if limit is not None and limit <= scale:
+        drawn.append(_upright("limit", _share(limit, scale), top, top + height))
     if tick is not None and scale > 0:
-        drawn.append(_upright("tick", _share(tick, scale), -3, height + 3))
-    if limit is not None and scale > 0 and limit <= scale:
-        drawn.append(_upright("limit", _share(limit, scale), 0, height))
+        drawn.append(_upright("tick", min(_share(tick, scale), 99.7), 0, height + 2 * top))
     kind = "bar thin" if thin else "bar"
     return Markup(f'<svg class="{kind}" role="img" aria-label="{escape(label)}">{"".join(drawn)}</svg>')
 
@@ -194,7 +195,8 @@ def _runs(values: Sequence[float], base: Sequence[float]) -> list[tuple[int, int
 
 
 def _share(amount: float, scale: float) -> float:
-    return 0.0 if scale <= 0 else max(0.0, min(100.0, 100 * amount / scale))
+    """In percent; at most ten times the scale, which nobody sees."""
+    return 0.0 if scale <= 0 else max(0.0, min(1_000.0, 100 * amount / scale))
 
 
 def _rect(kind: str, x: float, width: float, y: float, height: float, title: str = "") -> str:
@@ -202,8 +204,8 @@ def _rect(kind: str, x: float, width: float, y: float, height: float, title: str
     return f'<rect class="{escape(kind)}" {place}>{_title(title)}</rect>'
 
 
-def _patterned(pattern: str, x: float, width: float, height: float) -> str:
-    return f'<rect fill="url(#{pattern})" x="{x:.2f}%" y="0" width="{width:.2f}%" height="{height:g}" pointer-events="none"/>'
+def _patterned(pattern: str, x: float, width: float, y: float, height: float) -> str:
+    return f'<rect fill="url(#{pattern})" x="{x:.2f}%" y="{y:g}" width="{width:.2f}%" height="{height:g}" pointer-events="none"/>'
 
 
 def _upright(kind: str, x: float, top: float, bottom: float) -> str:

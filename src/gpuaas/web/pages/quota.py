@@ -18,6 +18,7 @@ from gpuaas.web.page import Context, Page, Visit
 from gpuaas.web.pages.parts import address, amount_of, path_of, shown
 
 _DEEPEST: Final = 3  # levels that are indented; deeper ones stand below each other
+_ROOM: Final = 1.25  # of the scale for what waits; where more waits, the bar is cut off and the number says how much
 _UNITS: Final = {"memory": "GiB", "ephemeral-storage": "GiB", "cpu": "cores"}
 
 
@@ -81,7 +82,7 @@ def charts(
     trees = [(flavor, resource, tree(rows, flavor, resource, parents, pending)) for resource, flavor in wanted]
     scales: dict[str, float] = {}
     for _, resource, roots in trees:
-        scales[resource] = max([scales.get(resource, 0), *(max(n.nominal, n.used) + n.pending for n in flat(roots))])
+        scales[resource] = max([scales.get(resource, 0), *(_ROOM * max(n.nominal, n.used) for n in flat(roots))])
     found = []
     for flavor, resource, roots in trees:
         listed = flat(roots)
