@@ -113,7 +113,7 @@ class Engine(World):
             trial.roll_back()
 
     def explain(self, key: str, now: Millis) -> Explanation | None:
-        """Why a workload runs or waits, and what would admit it now; None if nobody knows it."""
+        """Why a workload runs or waits, and what would admit it now; None if it is unknown."""
         self.refresh()
         item = self.items.get(key)
         return None if item is None else explain(item, self, self._grounds, now)
