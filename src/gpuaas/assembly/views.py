@@ -27,7 +27,7 @@ class ViewsServer(Loop):
         await self._core.synced()
         snapshot = Snapshot()
         await feed(self._parts.cluster, snapshot)
-        views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain)
+        views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain, self._core.engine.left)
         mount_views(self._parts.cluster, views)
 
     def _explain(self, namespace: str, name: str, may_list: MayList) -> Mapping[str, Any]:
