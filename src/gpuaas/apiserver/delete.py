@@ -130,7 +130,7 @@ def _delete_one(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitabl
 def delete_entry(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitable[Outcome]:
     op.cluster.admission.judge_deletion(op, entry)
     if not (op.dry_run or op.hub.behaviour.graceful or op.resource.prefix == "/namespaces/"):
-        last = entry.outline()  # most have nothing to wait for, and then nobody looks at more than their metadata
+        last = entry.outline()  # most have nothing to wait for, and then only their metadata is read
         _check(op, last, options.preconditions)
         if not _finalizers(op, last["metadata"], options):
             last["metadata"].pop("finalizers", None)

@@ -32,7 +32,7 @@ class KnownOwners:
         self, obj: Object, by: tuple[str, ...], now: str, find: Callable[[], list[Object] | None]
     ) -> list[Object] | None:
         """Of an object that is made by a manager: who makes it owns all of it, whatever it is called, and whatever its
-        labels and annotations say. Its status is nobody's."""
+        labels and annotations say. Its status has no owner."""
         shape = _shape(obj)
         if shape is None:
             return find()
@@ -55,7 +55,7 @@ class KnownOwners:
         now: str,
         find: Callable[[], list[Object] | None],
     ) -> list[Object] | None:
-        """Of a change of these places by a manager (and through which subresource), after which nobody has other times
+        """Of a change of these places by a manager (and through which subresource), after which no entry has other times
         than those in `stored` and `now`."""
         if any("time" not in entry for entry in stored):
             return find()

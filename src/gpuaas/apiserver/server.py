@@ -65,7 +65,7 @@ class Server:
         self.default = next(iter(self.clusters.values()))
         self.access = dict(access)
         self.requests = requests
-        self.open_metrics = False  # without credentials: only where nobody else can reach the port
+        self.open_metrics = False  # without credentials: only where no other machine reaches the port
         self.ready = True
         self.health = Health()
         self.turns = Turns()  # for those who work behind the server

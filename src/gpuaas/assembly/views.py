@@ -28,8 +28,15 @@ class ViewsServer(Loop):
         await self._core.synced()
         snapshot = Snapshot(self.clock.now)
         await feed(self._parts.cluster, snapshot)
-        effects = Effects(self._core.engine, self.clock)
-        views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain, effects)
+        core = self._core
+        views = Views(
+            snapshot,
+            self._parts.access.rbac,
+            core.positions,
+            self._explain,
+            core.engine.left,
+            Effects(core.engine, self.clock),
+        )
         mount_views(self._parts.cluster, views)
 
     def _explain(self, namespace: str, name: str, may_list: MayList) -> Mapping[str, Any]:

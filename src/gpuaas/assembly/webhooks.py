@@ -20,7 +20,7 @@ from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, PODS
 from gpuaas.controllers.leader_worker_sets.sets import NAME as SET_NAME
-from gpuaas.controllers.leader_worker_sets.sets import completed, told
+from gpuaas.controllers.leader_worker_sets.sets import add_group_environment, completed
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import keys, leader_worker_set, pod_rules, replicated, rules
 from gpuaas.kueue.integrations.integration import CannotCompose, Find, Integration, Suspendable
@@ -57,7 +57,7 @@ def install_job_webhooks(cluster: Cluster, configured: Configured | None = None)
 def _tell_group(op: Operation, obj: Object, old: Old) -> None:
     if old is None and not op.subresource and SET_NAME in (obj["metadata"].get("labels") or ()):
         obj["metadata"].setdefault("namespace", op.namespace)
-        told(obj)
+        add_group_environment(obj)
 
 
 def _complete(op: Operation, obj: Object, _: Old) -> None:

@@ -65,7 +65,7 @@ class Cycle:
         """Room that entries keep for the rest of the cycle without being admitted."""
         self._evicted: list[Item] = []
         self._fresh: list[Item] = []
-        """Admitted in this cycle: their room is taken, but nobody may have them leave before the next."""
+        """Admitted in this cycle: their quota is used, but they are no preemption candidates before the next cycle."""
         self._victims: dict[Tree | None, dict[str, Item]] = {}
         self.touched: set[Tree] = set()
         """Trees that are not as they were before the cycle."""
@@ -311,7 +311,7 @@ class Cycle:
             self._fresh.append(item)
         loans = self._loans(entry) if assignment.level else ()
         replaced = assignment.replaced
-        if replaced is not None:  # whoever comes next in this cycle finds it gone
+        if replaced is not None:  # the next entries of this cycle find it gone
             self._victims.setdefault(queue.tree, {})[replaced.key] = replaced
         self.plan.admissions.append(
             Admitted(
@@ -369,7 +369,7 @@ class Cycle:
 
 @contextmanager
 def _out_of_sight(items: Iterable[Item]) -> Iterator[None]:
-    """Meanwhile nobody sees them as victims."""
+    """Until then they are no preemption candidates."""
     queues = [(item, item.queue) for item in items if item.queue is not None]
     for item, queue in queues:
         queue.forget(item)

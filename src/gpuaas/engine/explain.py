@@ -174,7 +174,7 @@ def _lacks_place(assignment: Assignment) -> bool:
 
 
 def _without(item: Item, queue: Queue, grounds: Grounds, *, places: bool) -> Assignment:
-    """What it would be given if nobody in the tree used quota, and with `places` if they were nowhere either."""
+    """The assignment in an empty tree; with `places`, on empty nodes as well."""
     hunt = _hunt(item, queue, frozenset(), {}, grounds) if places else Hunt(item, queue, frozenset(), {})
     others = [other for each in (queue.tree.queues if queue.tree else ()) for other in each.running.values()]
     for other in others:

@@ -155,7 +155,7 @@ def evict(
     rule: str = "",
     lasting: frozenset[str] = frozenset(),
 ) -> Life:
-    """Told to leave. Its quota stays counted, and it stays admitted, until it is released."""
+    """Evicted. It stays admitted and its quota counts until it is released."""
     shown = f"DeactivatedDueTo{cause}" if reason == DEACTIVATED and cause else reason
     return replace(
         life,

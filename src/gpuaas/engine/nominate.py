@@ -36,11 +36,11 @@ class Grounds:
     ignore_undeclared: bool = False
     usage_of: Callable[[str], float] | None = None
     items: Mapping[str, Item] = field(default_factory=dict)
-    """Everybody, by key: among them the one that somebody replaces."""
+    """All workloads by key, those that another replaces included."""
     preemptors_first: bool = False
     """Who waits for its victims to leave goes before all others."""
     looks_again: bool = False
-    """Who needs a victim that somebody else took in this cycle looks again without those."""
+    """Assigns a head again without the targets that other heads took in this cycle."""
     known: Known | None = None
     """Candidates that heads found, while all of them are judged on the same state."""
 

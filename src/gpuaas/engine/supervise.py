@@ -119,7 +119,7 @@ def _activity(life: Life, around: Surroundings, now: Millis) -> Step | None:
 
 
 def _deactivate(life: Life, around: Surroundings, now: Millis) -> Step | None:
-    """Inactive: evicted at once; the count of retries starts anew. Who held nothing is not told of losing it."""
+    """Deactivated: evicted at once, and the requeue count restarts. A workload without quota gets no eviction."""
     if is_true(life.evicted):
         return Step(replace(life, requeue_count=0, requeue_at=None))
     target = life.deactivation

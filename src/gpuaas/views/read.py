@@ -15,7 +15,7 @@ from gpuaas.views.served import NotServed
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
-    from gpuaas.views.rows import GpuRow, JobRow, NodeTypes, QueueRow
+    from gpuaas.views.rows import FreeRow, GpuRow, JobRow, NodeTypes, QueueRow
 
 T = TypeVar("T")
 _without: set[str] = set()  # addresses of servers that do not serve rows
@@ -65,6 +65,22 @@ async def gpus(client: HttpClient, *, details: bool = True) -> list[GpuRow]:
         return await lists.gpus(client)
 
     return await _first(client, lambda: served.gpus(client, details=details), from_lists)
+
+
+async def free(client: HttpClient, namespace: str) -> list[FreeRow]:
+    """For the caller; none where neither the server computes them nor nodes, pods and quotas are to be seen."""
+
+    async def from_lists() -> list[FreeRow]:
+        from gpuaas.views import lists
+
+        return await lists.free(client, namespace)
+
+    try:
+        return await _first(client, lambda: served.free(client), from_lists)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return []
 
 
 async def node_types(client: HttpClient) -> NodeTypes:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gpuaas.base.errors import ApiError
-from gpuaas.views.rows import GROUP, VERSION, GpuRow, JobRow, NodeRow, NodeTypes, QueueRow
+from gpuaas.views.rows import GROUP, VERSION, FreeRow, GpuRow, JobRow, NodeRow, NodeTypes, QueueRow
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -37,6 +37,10 @@ class _Queues(msgspec.Struct):
 
 class _Gpus(msgspec.Struct):
     items: list[GpuRow]
+
+
+class _Free(msgspec.Struct):
+    items: list[FreeRow]
 
 
 class _Nodes(msgspec.Struct):
@@ -71,6 +75,10 @@ async def queues(client: HttpClient, namespace: str) -> list[QueueRow]:
 
 async def gpus(client: HttpClient, *, details: bool) -> list[GpuRow]:
     return (await _get(client, _path("gpus"), {"details": _flag(details)}, _Gpus)).items
+
+
+async def free(client: HttpClient) -> list[FreeRow]:
+    return (await _get(client, _path("free"), {}, _Free)).items
 
 
 async def node_types(client: HttpClient) -> NodeTypes:

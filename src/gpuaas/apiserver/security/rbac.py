@@ -30,7 +30,7 @@ class Decision(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """One rule somebody has, and through which binding."""
+    """One rule of a subject, and through which binding."""
 
     rule: Rule
     source: str
@@ -245,7 +245,7 @@ class _Binding(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """A user (service accounts are users, too) or a group; neither, if nobody can be meant."""
+    """A user (service accounts are users, too) or a group; neither, if no subject can match."""
 
     user: str | None
     group: str | None

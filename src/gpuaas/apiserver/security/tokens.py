@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ from gpuaas.apiserver.security.identity import User, authenticated
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 
-_RECHECK_SECONDS = 0.05  # how long somebody who was removed may still be let in
+_RECHECK_SECONDS = 0.05  # how long a removed user may still be accepted
 _UNREADABLE = (0, 0, 0)  # stamp of no file
 _log = logging.getLogger("gpuaas.apiserver.security")
 
@@ -52,7 +52,7 @@ class Users:
         known = _hash(token)
         found = self._known.get(known)
         if found is None:
-            self._check_at = 0.0  # it may be a new user's, who was just told that it is good
+            self._check_at = 0.0  # it may be a new user's
             self._refresh()
             found = self._known.get(known)
         if found is None:
@@ -71,7 +71,7 @@ class Users:
             raise ValueError(f"{self._path} is not a list of users: {error}") from error
 
     def add(
-        self, name: str, ids: IdSource, *, groups: Sequence[str] = (), seconds: float | None = None
+        self, name: str, ids: IdSource, *, groups: Iterable[str] = (), seconds: float | None = None
     ) -> tuple[UserRecord, str]:
         """A new user and the token, which is not kept and cannot be shown again; `seconds` until it ends."""
         if not name or name.startswith("system:") or any(char.isspace() or not char.isprintable() for char in name):
@@ -129,7 +129,7 @@ class Users:
         try:
             records = self.list()
         except ValueError as error:
-            # Somebody's edit went wrong: who could come in before still can, nobody else.
+            # The edited file is broken: the users of the last good one stay valid, no others.
             _log.error("%s; the last good list stays in force", error)
             return
         self._known = {

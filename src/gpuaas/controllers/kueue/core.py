@@ -83,7 +83,7 @@ class KueueCore(Controller):
         self._followed.append(of(PODS))
         self._local_queues, self._cluster_queues = of(LOCAL_QUEUES), of(CLUSTER_QUEUES)
         self._classes = of(PRIORITY_CLASSES)
-        for resource, told in (
+        for resource, handler in (
             (NAMESPACES, self.mirror.namespace),
             (RESOURCE_FLAVORS, self.mirror.flavor),
             (TOPOLOGIES, self.mirror.topology),
@@ -94,7 +94,7 @@ class KueueCore(Controller):
             (LOCAL_QUEUES, self.mirror.local_queue),
         ):
             informer = of(resource)
-            informer.subscribe(told)
+            informer.subscribe(handler)
             self._followed.append(informer)
         self._workloads = self.follow(of(WORKLOADS))
         self._workloads.subscribe(self.mirror.workload)
@@ -227,7 +227,7 @@ class KueueCore(Controller):
         await write_status(self.client, WORKLOADS, obj, status_with(obj, after))
 
     async def _say_if_unusable(self, obj: Object, life: Life) -> None:
-        """A workload whose queue cannot be used is told so; nobody else would."""
+        """A workload whose queue cannot be used gets the condition here; the scheduler never sees it."""
         if (life.reserved is not None and life.reserved.status) or gates_of(obj):
             return
         message = self._unusable(obj)
@@ -312,7 +312,7 @@ class KueueCore(Controller):
         return None
 
     async def _finish_orphan(self, obj: Object) -> None:
-        """Its job is gone and left it behind: nobody else would ever give its quota back."""
+        """Its job is gone: no other controller would release its quota."""
         status = obj.get("status") or {}
         condition = {
             "type": "Finished",
@@ -326,7 +326,7 @@ class KueueCore(Controller):
         await write_status(self.client, WORKLOADS, obj, {**status, "conditions": [*conditions, condition]})
 
     async def _let_go(self, obj: Object) -> None:
-        """Takes our finalizer off a workload nobody owns; while its job lives, the job's controller decides."""
+        """Takes our finalizer off a workload without owner; while its job lives, the job's controller decides."""
         meta = obj["metadata"]
         if FINALIZER not in (meta.get("finalizers") or ()) or meta.get("ownerReferences"):
             return
@@ -417,8 +417,8 @@ def _is_orphan(obj: Mapping[str, Any]) -> bool:
 
 def _way_of_reading(configuration: Configuration) -> tuple[object, ...]:
     """What decides how a workload looks to the engine."""
-    told = configuration
-    return told.resources, told.requeue_by_creation, told.engine.block_admission, told.counts, told.devices
+    now = configuration
+    return now.resources, now.requeue_by_creation, now.engine.block_admission, now.counts, now.devices
 
 
 def _reader(configuration: Configuration, bounds: Bounds, devices: DeviceInventory) -> Reader:

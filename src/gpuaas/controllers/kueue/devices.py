@@ -22,7 +22,7 @@ _BLAMED: Final = frozenset({UNCOUNTED, MISCONFIGURED})
 
 
 class DeviceInventory:
-    """`read_again` is told the workloads whose requests may count differently now, `forget` before it where what was
+    """`read_again` gets the workloads whose requests may count differently now, `forget` before it where what was
     read of others counts differently too."""
 
     def __init__(
@@ -38,7 +38,7 @@ class DeviceInventory:
         self._backing: dict[str, str] = {}
 
     def follow(self) -> tuple[Informer, ...]:
-        """From now on, once there is somebody to read again; gives the views that are followed."""
+        """Starts watching once `read_again` is set; returns the views in use."""
         self._classes.subscribe(self._class_changed)
         self._templates.subscribe(self._template_changed)
         self._slices.subscribe(self._slice_changed)
@@ -78,7 +78,7 @@ class DeviceInventory:
 
 
 def counted_life(obj: Object, life: Life, reader: Reader, reasons: ReasonRules, now: Millis) -> Life:
-    """Where a workload stands by whether the devices that it claims can be counted: it is told if not, and no longer
+    """Where a workload stands by whether the devices that it claims can be counted: it gets a condition if not, and none any longer
     once they can be."""
     refused = reader.refusal(obj)
     if not refused or not queueable(obj):

@@ -1,7 +1,7 @@
 """Admission: cycles of the engine whenever something changed, and their plans written as statuses and events.
 
 The engine has taken a plan as done when it is returned; writing it is done beside the next cycle. A write that fails
-is told to the engine, which takes the decision back. What those are told that keep waiting is module words'.
+goes back to the engine, which reverts the decision. Messages of those that keep waiting are module words'.
 """
 
 import asyncio
@@ -65,7 +65,7 @@ class Scheduler:
         self._evicting: dict[str, tuple[Tree | None, asyncio.Future[bool]]] = {}
         self._timers: set[asyncio.Task[None]] = set()
         self.looked: Callable[[Plan, float], None] = lambda *_: None
-        """Told of each cycle's plan and how long it took."""
+        """Called with each cycle's plan and how long it took."""
         self.words = Words(client, self._find, mirror, clock, recorder, turn)
 
     @property
@@ -147,7 +147,7 @@ class Scheduler:
                 self._client.hasten()
                 changed, since = False, self._clock.monotonic()
         if changed:
-            self._client.hasten()  # the quota is taken, and nobody can use it before this is written
+            self._client.hasten()  # the quota is taken, and unused until this is written
         if quiet == _QUIET_CYCLES:
             asyncio.get_running_loop().call_later(_LOOK_AGAIN, self.wake)
         return settled
@@ -208,7 +208,7 @@ class Scheduler:
             _log.error("a decision was not carried out", exc_info=task.exception())
 
     async def _admit(self, admitted: Admitted, making_room: "list[asyncio.Future[bool]]") -> None:
-        """The engine gives away the room of victims before they have left. They are told to leave first, so that at no
+        """The engine gives away the room of victims before they have left. They are evicted first, so that at no
         time, and after no crash, two hold what is there once."""
         if not making_room or await _all_true(making_room):
             await self._reserve(admitted)
@@ -326,7 +326,7 @@ class Scheduler:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
     async def _write(self, obj: Object, step: Callable[[Life], Life], given: Object | None = None) -> Life:
-        """Takes the step; again, from what is there then, if somebody else wrote in between."""
+        """Takes the step; again, from the newest state, if another client wrote in between."""
         for _ in range(ATTEMPTS):
             before = life_of(obj)
             life = step(before)

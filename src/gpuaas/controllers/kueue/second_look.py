@@ -87,7 +87,7 @@ class SecondLook:
                 try:
                     await self._look(key, obj)
                 except Conflict:
-                    continue  # somebody wrote it meanwhile
+                    continue  # written meanwhile
                 except ApiError as error:
                     _log.warning("second look at %s: %s", key, error)
                 wait = min(2 * wait, _LONGEST_WAIT)

@@ -1,8 +1,8 @@
 """Why workloads wait, written as conditions and events: beside the decisions, and never before them.
 
 Only the newest word about each is written. A few are on their way at a time, they let the server's requests go first,
-and where the numbers change all the time they are told now and then: nobody reads faster. Where many wait at once, most
-of them get in a moment later: only those that still wait then are told why.
+and where the numbers change all the time they are written at a bounded rate. Where many wait at once, most
+of them get in a moment later: only those that still wait then get a reason.
 """
 
 import asyncio
@@ -132,7 +132,7 @@ class Words:
         self._since.pop(key, None)
 
     def _next_unsaid(self) -> str | None:
-        """The one that has waited longest, if it is not too soon in a crowd; then somebody looks again when it is time."""
+        """The one that has waited longest, if it is not too soon in a crowd; then it is scheduled for later."""
         key = next((key for key in self._since if key not in self._saying), None)
         if key is None or len(self._unsaid) <= _CROWD:
             return key
@@ -155,7 +155,7 @@ class Words:
         timer.add_done_callback(self._timers.discard)
 
     def _rest(self, key: str, said: bool) -> None:
-        """Nobody reads faster than this; where the numbers change all the time, the newest are written now and then."""
+        """The rate limit of one workload's message: where the numbers change all the time, the newest are written at intervals."""
         wait = 0.0
         if said:
             now = self._clock.monotonic()
@@ -188,7 +188,7 @@ class Words:
                 try:
                     await write_status(self._client, WORKLOADS, obj, status)
                 except Conflict:
-                    # Somebody wrote in between, perhaps its admission: look again before saying anything.
+                    # Another write came in between, perhaps its admission: read it again first.
                     obj = await newest_of(self._client, obj)
                     continue
                 if passed.token is not Token.WAITING_FOR_PODS_READY:
@@ -208,7 +208,7 @@ class Words:
         return said != (self._reason(passed), passed.message, obj["metadata"].get("generation"))
 
     def _reason(self, passed: Passed) -> str:
-        """Who only waits for the pods of others to be ready is told so and needs no event."""
+        """Blocked only by PodsReady of others: set the condition, record no event."""
         if self.granular():
             return reason_of(passed.token)
         return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
