@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from gpuaas.base.errors import BadRequest, NotFound, Unavailable
+from gpuaas.base.numbers import integer
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.engine.values import StopPolicy
@@ -79,13 +80,13 @@ async def _priority(visit: Visit, form: Form) -> tuple[str, int]:
     asked = form["priority"].strip()
     if not asked:
         raise BadRequest("priority: a WorkloadPriorityClass or a whole number was expected, nothing was found")
-    if asked.lstrip("-").isdecimal():
-        value = int(asked) if len(asked) < 12 else _HIGHEST + 1
+    value = integer(asked)
+    if value is not None:
         if abs(value) > _HIGHEST:
-            raise BadRequest(f"priority: {asked[:20]} was found; at most {_HIGHEST} is allowed")
+            raise BadRequest(f"priority: {value} was found; at most {_HIGHEST} is allowed")
         return "", value
     found = await visit.api.get(PRIORITY_CLASSES, asked)
-    return asked, int(found.get("value") or 0)
+    return asked, found["value"]
 
 
 async def _owner(visit: Visit, workload: str) -> tuple[Resource, str]:

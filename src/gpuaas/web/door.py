@@ -27,6 +27,7 @@ from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.views import Views
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Unavailable
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Resource
 from gpuaas.web import guard, wire
 from gpuaas.web.acting import Acting
@@ -140,7 +141,7 @@ class Door:
                 return self._signing_in.enter(asked, path.removeprefix("/enter/"))
             case "POST", "/link" if not asked.plain:
                 return self._signing_in.link(asked)
-            case "GET", "/stream":
+            case "GET" | "HEAD", "/stream":
                 guard.check_origin(request.headers, needed=False)
                 return self._stream(asked)
             case "POST", _:
@@ -150,6 +151,11 @@ class Door:
                 guard.check_navigation(request.headers)
                 return self._shown(asked)
         return self.failure(asked, 405, f"{request.method} is not a method of a page.")
+
+    def base_of(self, place: Place) -> str:
+        """The shortest one: the first cluster's pages need no name."""
+        first = next(iter(self.places.values()))
+        return "/ui" if place is first else f"/clusters/{place.cluster.name}/ui"
 
     # Who asks.
 
@@ -292,7 +298,7 @@ class Door:
             lambda: max((store.changed(each) for each in follows), default=0),
             lambda: store.revision,
         )
-        return self.hub.stream(source, int(since) if since.isdecimal() and len(since) < 20 else 0)
+        return self.hub.stream(source, natural(since) or 0)
 
     def _prefixes(self, cluster: Cluster, follows: tuple[Resource, ...]) -> list[str]:
         found = (cluster.catalogue.find(each.group, each.version, each.plural) for each in follows)

@@ -73,8 +73,8 @@ class Renderer:
 
 @lru_cache(maxsize=4096)
 def when(moment: str | float | None) -> Markup:
-    """A time as an element that says it in full and to which the script adds the age. It does not depend on now, so
-    that HTML with times stays the same while the rows do."""
+    """A time in UTC, and an element to which the script adds the age. It does not depend on now, so that HTML with
+    times stays the same while the rows do."""
     if not moment:
         return Markup("")
     try:
@@ -84,4 +84,6 @@ def when(moment: str | float | None) -> Markup:
         return Markup.escape(str(moment))
     stamp = utc.isoformat()[:19]
     words = f"{utc.day} {utc:%b} {stamp[11:]}"
-    return Markup('<time datetime="{0}Z" title="{1} UTC">{2}</time>').format(stamp, stamp.replace("T", " "), words)
+    return Markup(
+        '<span class="moment"><span class="stamp" title="{1} UTC">{2}</span> <time datetime="{0}Z"></time></span>'
+    ).format(stamp, stamp.replace("T", " "), words)

@@ -14,6 +14,7 @@ import msgspec
 
 from gpuaas.apiserver.http import JSON, Response
 from gpuaas.apiserver.security.authn import bearer_token
+from gpuaas.machinery.yamltext import YamlError, load_yaml
 from gpuaas.web import guard, wire
 from gpuaas.web.sessions import LINK_LIFE, Credential
 
@@ -80,7 +81,7 @@ class SigningIn:
         if secret is None:
             return wire.words("the bearer token or client certificate is not known here", 401)
         said = {
-            "path": f"{asked.base}/enter/{secret}",
+            "path": f"{self._door.base_of(place)}/enter/{secret}",
             "local": self._door.settings.local_address,
             "seconds": int(LINK_LIFE),
         }
@@ -122,14 +123,10 @@ def token_in(text: str, cluster: str) -> str:
 
 
 def _read(text: str) -> Mapping[str, Any]:
-    import yaml
-
-    if "&" in text and "*" in text:  # aliases may make much of little
-        raise ValueError("kubeconfig: YAML anchors are not read here")
     try:
-        found = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise ValueError("kubeconfig: this is neither a token nor a kubeconfig file") from None
+        found = load_yaml(text)
+    except (YamlError, ValueError, RecursionError):
+        found = None
     if not isinstance(found, dict):
         raise ValueError("kubeconfig: this is neither a token nor a kubeconfig file")
     return found
