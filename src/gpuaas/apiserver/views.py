@@ -39,8 +39,8 @@ from gpuaas.base.errors import MethodNotAllowed, NotFound, PathNotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NODES, PODS
-from gpuaas.views.effects import Effects
 from gpuaas.kueue.integrations.notebook import NOTEBOOKS
+from gpuaas.views.effects import Effects
 from gpuaas.views.free import Left
 from gpuaas.views.jobs import JobFilter, JobPage, Positions
 from gpuaas.views.rows import API_VERSION, GROUP, VERSION, FreeRow, GpuRow, NodeRow, NodeTypes, QueueRow
@@ -180,7 +180,7 @@ class Views:
         return allowed
 
     def _may_submit(self, user: User, namespace: str) -> bool:
-        return any(self._may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))
+        return any(self.may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))
 
     def _uses_a_queue(self, user: User) -> bool:
         """Whether there is a namespace with a queue where the user may see the queue or submit to it."""

@@ -6,6 +6,7 @@ come from `views`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,9 +18,11 @@ from gpuaas.client.resources import EVENTS, PODS
 from gpuaas.kueue.explain.snapshot import Picture, pods_of, state_of
 from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.views.jobs import gpus_of
-from gpuaas.views.snapshot import BETWEEN
+from gpuaas.views.snapshot import BETWEEN, FOLLOWED
 from gpuaas.web.page import Context, Page, Visit
 
+_COMMANDS: Final = ("gpuaas ", "kubectl ")
+_IDENTITIES: Final = re.compile(r" ?\(UID: [^)]*\)")  # in messages of Kueue: the names stand elsewhere on the page
 _EVENTS: Final = 30
 _PODS: Final = 50
 _LINES: Final = 40
@@ -56,6 +59,7 @@ async def _load(visit: Visit) -> Context:
         "row": row,
         "state": state_of(workload),
         "why": why,
+        "ways": ways(why.get("waysOut") or ()),
         "gpus": gpus_of(spec),
         "queue": (row.cluster_queue if row else "") or admission.get("clusterQueue", ""),
         "local_queue": spec.get("queueName", ""),
@@ -67,6 +71,15 @@ async def _load(visit: Visit) -> Context:
         "log": log,
         "workload": workload_name,
     }
+
+
+def ways(found: Sequence[str]) -> list[tuple[str, str]]:
+    """Each way out as words and the command that takes it, either of which may be missing."""
+    made = []
+    for way in found:
+        at = next((way.find(each) for each in _COMMANDS if each in way), -1)
+        made.append((way, "") if at < 0 else (way[:at].rstrip(": "), way[at:]))
+    return made
 
 
 def phases(workload: Mapping[str, Any]) -> list[Phase]:
@@ -127,8 +140,13 @@ def phases(workload: Mapping[str, Any]) -> list[Phase]:
 def _step(what: str, done: bool, condition: Mapping[str, Any] | None, note: str, glyph: str, now: bool) -> Phase:
     if done:
         return Phase(what, "Succeeded", (condition or {}).get("lastTransitionTime", ""), note, done=True)
-    words = (condition or {}).get("message", "") if now else ""
+    words = _plain(condition or {}) if now else ""
+    words = "" if words.startswith("Preempted ") else words  # the step before says it
     return Phase(what, glyph if now else "", "", note or words, now=now)
+
+
+def _plain(condition: Mapping[str, Any]) -> str:
+    return _IDENTITIES.sub("", str(condition.get("message", "")))
 
 
 def _evictions(conditions: Mapping[str, Mapping[str, Any]], reserved: bool) -> Sequence[Phase]:
@@ -137,7 +155,7 @@ def _evictions(conditions: Mapping[str, Mapping[str, Any]], reserved: bool) -> S
     if found is None or (found.get("status") != "True" and reserved):
         return ()
     word = "Preempted" if found["type"] == "Preempted" else f"Evicted: {found.get('reason', '')}"
-    return (Phase(word, "Evicted", found.get("lastTransitionTime", ""), found.get("message", ""), done=True),)
+    return (Phase(word, "Evicted", found.get("lastTransitionTime", ""), _plain(found), done=True),)
 
 
 async def _pods(visit: Visit, workload: Object) -> list[dict[str, Any]] | None:
@@ -208,4 +226,5 @@ async def _log(visit: Visit, where: str, pods: Sequence[Mapping[str, Any]]) -> d
 PAGE = Page(
     "job", "/jobs/{namespace}/{kind}/{name}", "{name}", "job.html", _load,
     fragments=("about", "reason", "way", "pods", "log", "events"),
+    follows=(*FOLLOWED, EVENTS),
 )  # fmt: skip

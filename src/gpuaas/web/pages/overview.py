@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from gpuaas.base.clock import rfc3339
+from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import Forbidden, NotFound
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.preemptions import PreemptionRow
-from gpuaas.views.rows import GpuRow, JobRow
+from gpuaas.views.rows import FreeRow, JobRow
 from gpuaas.web import svg
 from gpuaas.web.page import Context, Page, Visit
-from gpuaas.web.pages.parts import GPU, allowed, short, shown
+from gpuaas.web.pages.parts import GPU, allowed, short, shown, words
 
 HOUR: Final = 3_600
 STEP: Final = 30  # seconds of the strip's columns
@@ -33,9 +33,11 @@ class Free:
 
     id: str
     name: str
-    free: int | None
+    for_you: int
+    free: int
+    used: int
     total: int
-    used: int | None
+    note: str
     drawing: str
 
 
@@ -64,7 +66,7 @@ class Strip:
 
 
 def _load(visit: Visit) -> Context:
-    gpus = allowed(lambda: visit.views.gpus(visit.user))
+    gpus = allowed(lambda: visit.views.free(visit.user))
     since = rfc3339(visit.now - HOUR)
     preempted, more = visit.views.pages.preemptions(visit.user, since=since, limit=_MOST)
     backlogs = visit.views.pages.backlogs(visit.user)
@@ -73,7 +75,7 @@ def _load(visit: Visit) -> Context:
     capacity = sum(row.total for row in gpus or ())
     return {
         "free": None if gpus is None else free_rows(gpus),
-        "held": None if gpus is None else sum(row.used or 0 for row in gpus),
+        "held": None if gpus is None else sum(row.total - row.free for row in gpus),
         "waiting": explained,
         "waiting_jobs": sum(each.jobs for each in waiting),
         "waiting_gpus": sum(each.gpus for each in waiting),
@@ -86,19 +88,30 @@ def _load(visit: Visit) -> Context:
     }
 
 
-def free_rows(rows: Sequence[GpuRow]) -> list[Free]:
+def free_rows(rows: Sequence[FreeRow]) -> list[Free]:
     """The largest stock first."""
-    scale = max((row.total for row in rows), default=0)
     found = []
     for row in sorted(rows, key=lambda each: (-each.total, each.product)):
-        slice_name = "" if row.resource == GPU else f" {row.resource.rpartition('/')[2]}"
-        name = f"{short(row.product)}{slice_name}"
-        parts = [svg.Part("used", row.used, f"{row.used} in use")] if row.used else []
-        label = f"{name}: {row.used if row.used is not None else 'an unknown number'} of {row.total} in use"
-        drawing = svg.bar(parts, row.total or scale, label=label, thin=True)
-        mark = row.product if not slice_name else f"{row.product}-{slice_name.strip()}"
-        found.append(Free(f"free-{mark}", name, row.free, row.total, row.used, drawing))
+        piece = "" if row.resource == GPU else row.resource.rpartition("/")[2]
+        name = words((short(row.product), piece))
+        used = row.total - row.free
+        parts = [svg.Part("used", used, f"{used} in use")] if used else []
+        drawing = svg.bar(parts, row.total, label=f"{name}: {used} of {row.total} in use", thin=True)
+        mark = row.product if not piece else f"{row.product}-{piece}"
+        found.append(Free(f"free-{mark}", name, row.for_you, row.free, used, row.total, _note(row), drawing))
     return found
+
+
+def _note(row: FreeRow) -> str:
+    """What the number alone would hide: that no queue leads there, or that one pod cannot have as many."""
+    if not row.free:
+        return ""
+    if not row.for_you:
+        return f"{row.free} free, none by your queues"
+    queue = row.queues[0].queue if row.queues else ""
+    most = f"one pod gets at most {row.largest_for_you}" if row.largest_for_you < row.for_you else ""
+    others = f"{row.free - row.for_you} more beyond your quota" if row.free > row.for_you else ""
+    return words((f"by queue {queue}" if queue else "", most, others))
 
 
 def by_queue(backlogs: Sequence[Backlog], heads: Sequence[JobRow]) -> list[Waiting]:
@@ -146,7 +159,8 @@ def strip(held: Mapping[str, Sequence[int]], capacity: int, moves: Sequence[Pree
         )
     start = times[0] - STEP
     marks = [
-        svg.Mark((parse(row.at) - start) / HOUR, f"{row.victim.job} made room for {row.preemptor.job}") for row in moves
+        svg.Mark((parse_rfc3339(row.at) - start) / HOUR, f"{row.victim.job} made room for {row.preemptor.job}")
+        for row in moves
     ]
     totals = [sum(each.values[at] for each in series) for at in range(len(times))]
     top = max([capacity, *totals, 1])
@@ -163,12 +177,6 @@ def strip(held: Mapping[str, Sequence[int]], capacity: int, moves: Sequence[Pree
         ],
         not series and not marks,
     )
-
-
-def parse(at: str) -> float:
-    from gpuaas.base.clock import parse_rfc3339
-
-    return parse_rfc3339(at)
 
 
 def _sees_jobs(visit: Visit) -> bool:

@@ -86,6 +86,8 @@ def charts(
     found = []
     for flavor, resource, roots in trees:
         listed = flat(roots)
+        if not any(node.nominal or node.used for node in listed):
+            continue
         for node in listed:
             node.drawing = draw(node, scales[resource])
         figures = [
