@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.engine.amounts import text
 from gpuaas.engine.plan import Preempted
@@ -64,4 +65,4 @@ def _party(workload: View | None, key: str, cluster_queue: str) -> dict[str, Any
         "clusterQueue": cluster_queue,
         "priority": (found.get("spec") or {}).get("priority") or 0,
     }
-    return {**party, "owner": owner} if owner else party
+    return {**party, **{key: value for key, value in (("owner", owner), ("user", owner_named(found))) if value}}

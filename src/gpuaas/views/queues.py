@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from gpuaas.views.free import UsableQueue
 from gpuaas.views.rows import QueueRow
 
 View = Mapping[str, Any]
@@ -16,6 +17,9 @@ class Queues:
     def __init__(self) -> None:
         self._rows: dict[str, tuple[QueueRow, ...]] = {}
         self._local: dict[tuple[str, str], str] = {}
+        self._stopped: set[tuple[str, str]] = set()
+        self.flavors: dict[str, Mapping[str, str]] = {}
+        """The node labels of each ResourceFlavor."""
 
     def cluster_queue_changed(self, name: str, obj: View | None) -> None:
         if obj is None:
@@ -26,8 +30,29 @@ class Queues:
     def local_queue_changed(self, namespace: str, name: str, obj: View | None) -> None:
         if obj is None:
             self._local.pop((namespace, name), None)
+            self._stopped.discard((namespace, name))
+            return
+        spec = obj.get("spec") or {}
+        self._local[namespace, name] = spec.get("clusterQueue", "")
+        if spec.get("stopPolicy", "None") == "None":
+            self._stopped.discard((namespace, name))
         else:
-            self._local[namespace, name] = (obj.get("spec") or {}).get("clusterQueue", "")
+            self._stopped.add((namespace, name))
+
+    def flavor_changed(self, name: str, obj: View | None) -> None:
+        if obj is None:
+            self.flavors.pop(name, None)
+        else:
+            self.flavors[name] = (obj.get("spec") or {}).get("nodeLabels") or {}
+
+    def usable(self, may_use: Callable[[str], bool]) -> list[UsableQueue]:
+        """The LocalQueues that are not stopped, of the namespaces where one may submit."""
+        allowed = {namespace for namespace in self.namespaces() if may_use(namespace)}
+        return [
+            UsableQueue(*where, leads_to)
+            for where, leads_to in sorted(self._local.items())
+            if where[0] in allowed and where not in self._stopped
+        ]
 
     def cluster_queue_of(self, namespace: str, name: str) -> str:
         return self._local.get((namespace, name), "")

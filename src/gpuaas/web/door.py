@@ -227,7 +227,7 @@ class Door:
             "revision": 0,
         }
 
-    def _act(self, visit: Visit, name: str, job: str = "", **parts: str) -> Act | None:
+    def _act(self, visit: Visit, name: str, /, job: str = "", **parts: str) -> Act | None:
         if job:
             kind, _, parts["name"] = job.partition("/")
             parts["kind"] = kind
