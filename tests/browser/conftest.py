@@ -4,7 +4,8 @@
         served.sign_in(page)                            # by a one-time link, as the administrator
         page.goto(served.address("/"))
 
-`served` is one server for the module. Where there is no Chromium the tests are skipped, but not in CI, which installs it.
+`served` is one server for the module. Where there is no Chromium the tests are skipped;
+`.ci/run` installs it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            if CHROMIUM is None and not os.environ.get("CI"):
+            if CHROMIUM is None:
                 item.add_marker(pytest.mark.skip(reason="there is no Chromium on the PATH"))
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from gpuaas.base.clock import Clock
 from gpuaas.engine.changes import Change, Evicted, Finished, Released
 from gpuaas.engine.engine import Engine
+from gpuaas.engine.lifecycle import LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
 from gpuaas.engine.values import Millis, StopPolicy
 
 _CYCLES: Final = 64
@@ -46,9 +47,11 @@ class Effect:
 
 
 class Effects:
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, parked_by: Callable[[str], str] = lambda _: "") -> None:
+        """`parked_by(key)`: why a workload that was evicted is not requeued, the reason of its condition `Requeued`."""
         self._engine = engine
         self._clock = clock
+        self._parked_by = parked_by
 
     def of_cancel(self, key: str) -> Effect:
         return self._compared([Finished(key)], leaving=(key,))
@@ -66,7 +69,11 @@ class Effects:
         if queue is None:
             return None
         drained = list(queue.running) if policy is StopPolicy.HOLD_AND_DRAIN else []
-        return self._compared([replace(queue.spec, stop=policy)], drained)
+        returns: list[Change] = []
+        if policy is StopPolicy.NONE:
+            here = {key for key, local in self._engine.local_queues.items() if local.cluster_queue == name}
+            returns = self._returning(QUEUE_STOPPED, here)
+        return self._compared([replace(queue.spec, stop=policy), *returns], drained)
 
     def of_local_queue(self, namespace: str, name: str, policy: StopPolicy) -> Effect | None:
         local = self._engine.local_queues.get(f"{namespace}/{name}")
@@ -76,7 +83,17 @@ class Effects:
         drained: list[str] = []
         if policy is StopPolicy.HOLD_AND_DRAIN and queue is not None:
             drained = [key for key, item in queue.running.items() if item.workload.queue_key == local.key]
-        return self._compared([replace(local, stop=policy)], drained)
+        returns = self._returning(LOCAL_QUEUE_STOPPED, {local.key}) if policy is StopPolicy.NONE else []
+        return self._compared([replace(local, stop=policy), *returns], drained)
+
+    def _returning(self, reason: str, queues: set[str]) -> list[Change]:
+        """Those that a stopped queue evicted are requeued when it is resumed."""
+        waiting = (item.workload for item in self._engine.items.values() if item.workload.parked and not item.reserved)
+        return [
+            replace(each, parked=False)
+            for each in waiting
+            if each.queue_key in queues and self._parked_by(each.key) == reason
+        ]
 
     def _compared(self, changes: list[Change], drained: Iterable[str] = (), leaving: tuple[str, ...] = ()) -> Effect:
         now = round(self._clock.now() * 1000)
@@ -122,4 +139,4 @@ def _counted(keys: tuple[str, ...], may_see: MaySee) -> str:
         return number
     names = ", ".join(seen[:_NAMED])
     others = len(by_namespace) - min(len(seen), _NAMED)
-    return f"{number} of {names}" + (f" and {others} more" if others else "")
+    return f"{number} of {names}" + (" and other namespaces" if others else "")
