@@ -109,7 +109,7 @@ class Town:
         visit = self.visit(page.path, query, who, **parts)
         return _RENDERER.page(page.template, {**names(visit, page, theme), **loaded})
 
-    def fragment(self, page: Page, name: str, query: Mapping[str, str] | None = None, **parts: str) -> str:
+    def fragment(self, page: Page, name: str, /, query: Mapping[str, str] | None = None, **parts: str) -> str:
         loaded = self.load(page, query, **parts)
         visit = self.visit(page.path, query, **parts)
         return _RENDERER.fragment(page.template, name, {**names(visit, page), **loaded})

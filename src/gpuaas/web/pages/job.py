@@ -195,7 +195,7 @@ async def _events(visit: Visit, where: str, names: set[str]) -> list[dict[str, A
     """The newest first, of the job, its Workload and its pods."""
     if not visit.may("list", EVENTS, where):
         return None
-    found = []
+    found: list[Object] = []
     for name in sorted(names)[:12]:
         found += await visit.api.list(EVENTS, where, fields=f"involvedObject.name={name}", limit=_EVENTS)
     rows = [
