@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.explain import Explanation
 from gpuaas.engine.reasons import Token
@@ -68,6 +69,7 @@ class Answer:
     ways: tuple[str, ...] = ()
     cluster_queue: str = ""
     position: int | None = None  # how many go before it
+    owner: str = ""  # the user who created it
 
     def as_object(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -82,6 +84,8 @@ class Answer:
             found["clusterQueue"] = self.cluster_queue
         if self.position is not None:
             found["position"] = self.position
+        if self.owner:
+            found["owner"] = self.owner
         return found
 
 
@@ -91,6 +95,10 @@ Explain = Callable[[str, Millis], Explanation | None]
 
 def why(picture: Picture, workload: View, now: Millis, explain: Explain | None = None) -> Answer:
     """`explain`: of an engine that stands where the cluster stands; without it one is made from the picture."""
+    return replace(_why(picture, workload, now, explain), owner=owner_named(workload))
+
+
+def _why(picture: Picture, workload: View, now: Millis, explain: Explain | None) -> Answer:
     conditions = conditions_of(workload)
     for look in (_finished, _leaving, _inactive, _running, _checking, _unseen, _unusable_queue, _unselected):
         answer = look(picture, workload, conditions)
@@ -103,6 +111,10 @@ def why(picture: Picture, workload: View, now: Millis, explain: Explain | None =
 
 def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities: list[str] | None = None) -> Answer:
     """A job that has no workload: it names no queue, or none could be made."""
+    return replace(_why_no_workload(job, kind, queues, priorities), owner=owner_named(job))
+
+
+def _why_no_workload(job: View, kind: str, queues: Sequence[View], priorities: list[str] | None) -> Answer:
     meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
     labels = meta.get("labels") or {}
