@@ -206,6 +206,8 @@ def _names(api: Api) -> list[str]:
         ("GET", "/namespaces/default/jobs/before/why/more", 404),
         ("GET", "/jobs/before/why", 404),
         ("GET", "/namespaces/default/jobs/before", 404),
+        ("GET", "/free", 200),
+        ("GET", "/namespaces/default/free", 200),
         ("GET", "/queues", 200),
         ("GET", "/namespaces/default/queues", 200),
         ("GET", "/gpus", 200),
