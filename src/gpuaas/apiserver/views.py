@@ -39,6 +39,7 @@ from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NODES, PODS
 from gpuaas.kueue.integrations.notebook import NOTEBOOKS
+from gpuaas.views.effects import Effects
 from gpuaas.views.free import Left
 from gpuaas.views.jobs import JobFilter, JobPage, Positions
 from gpuaas.views.rows import API_VERSION, GROUP, VERSION, FreeRow, GpuRow, NodeRow, NodeTypes, QueueRow
@@ -58,6 +59,7 @@ class Views:
         rbac: Rbac,
         positions: Callable[[], Positions],
         explain: Explain,
+        effects: Effects | None = None,
         left: Callable[[str], Left | None] = lambda _: None,
     ) -> None:
         """`left(cluster_queue)`: the quota that is left there."""
@@ -66,6 +68,8 @@ class Views:
         self._rbac = rbac
         self._positions = positions
         self._explain = explain
+        self.effects = effects
+        """What an action would do; whoever asks has checked that the user may act."""
 
     def jobs(
         self,
@@ -145,11 +149,19 @@ class Views:
         self._require(user, "list", NODES, "")
         return self._snapshot.gpus.types()
 
-    def may_list(self, user: User, resource: Resource, namespace: str) -> bool:
-        return self._may(user, "list", resource, namespace)
+    def workload_of(self, user: User, namespace: str, kind: str, name: str) -> str:
+        """The Workload of a job (`kind` as in a row, in lower case)."""
+        self._require(user, "list", WORKLOADS, namespace)
+        found = self._snapshot.jobs.find(namespace, name, kind)
+        if found is None:
+            raise NotFound(GROUP, "jobs", name)
+        return found
 
-    def _may(self, user: User, verb: str, resource: Resource, namespace: str) -> bool:
-        asked = Asked(verb, resource.group, resource.plural, namespace=namespace)
+    def may_list(self, user: User, resource: Resource, namespace: str) -> bool:
+        return self.may(user, "list", resource, namespace)
+
+    def may(self, user: User, verb: str, resource: Resource, namespace: str = "", name: str = "") -> bool:
+        asked = Asked(verb, resource.group, resource.plural, namespace=namespace, name=name)
         return self._rbac.authorize(user, asked).allowed
 
     def _require(self, user: User, verb: str, resource: Resource, namespace: str) -> None:
@@ -166,12 +178,12 @@ class Views:
         return allowed
 
     def _may_submit(self, user: User, namespace: str) -> bool:
-        return any(self._may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))
+        return any(self.may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))
 
     def _uses_a_queue(self, user: User) -> bool:
         """Whether there is a namespace with a queue where the user may see the queue or submit to it."""
         return any(
-            self.may_list(user, LOCAL_QUEUES, where) or self._may(user, "create", JOBS, where)
+            self.may_list(user, LOCAL_QUEUES, where) or self._may_submit(user, where)
             for where in ("", *self._snapshot.queues.namespaces())
         )
 

@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -19,12 +20,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
 from gpuaas.apiserver.listener import Listener, listen
+from gpuaas.apiserver.security.certs import serving_names
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import LOST_WRITES, NEW_CLUSTER, Home, Running, Unusable
 from gpuaas.assembly.identity import check_authority, check_before_opening, check_opened, identity_of
+from gpuaas.assembly.pages import Pages
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
@@ -56,6 +59,7 @@ class Settings:
     kueue_text: str = ""  # the file it comes from
     accepted: frozenset[str] = frozenset()  # what a start refuses otherwise (identity.ACCEPTABLE)
     strict: Strict = NOT_STRICT  # originals whose behaviour is kept exactly
+    web_port: int | None = None  # of the pages without TLS. None: that of the last run if it is free, else any; 0: none
 
 
 class ControlPlane:
@@ -87,6 +91,15 @@ class ControlPlane:
         host = self.settings.host if self.settings.host not in ("0.0.0.0", "::") else "127.0.0.1"
         shown = f"[{host}]" if ":" in host else host
         return f"https://{shown}:{self._listener.port}"
+
+    @property
+    def pages_address(self) -> str:
+        """Of the first page, for a browser on this machine; over TLS where there is no plain port."""
+        return f"{self._pages.address or self.url}/ui/"
+
+    def _names(self) -> list[str]:
+        """By which other machines reach this one."""
+        return [*serving_names(socket.gethostname()), *self.settings.names, self.settings.host]
 
     async def _start(self) -> None:
         self.home.make()
@@ -129,13 +142,18 @@ class ControlPlane:
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
         self._remember_port()
+        self._pages = Pages(self.server, self.clock, self.trust.authority_pem.encode(), self._names())
+        self._stack.push_async_callback(self._pages.stop)
+        await self._pages.listen(self.home, self.settings.web_port)
         starting = asyncio.create_task(self._run_crew(), name="crew")
         starting.add_done_callback(self._crew_started)
         self._stack.push_async_callback(self._dismiss, starting)
         if self.settings.fleet is not None:
             await starting  # who asks for nodes finds them
         self._write_kubeconfig()
-        self.home.announce(Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__))
+        self.home.announce(
+            Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__, self.pages_address)
+        )
         self._stack.callback(self.home.withdraw)
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
@@ -208,6 +226,7 @@ class ControlPlane:
 
     async def _run_crew(self) -> None:
         crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
+        await asyncio.to_thread(self._pages.open)
         for name, parts in self.clusters.items():
             here = self.home if name == self.settings.clusters[0] else None  # one machine is one cluster's node
             self._crews.append(

@@ -48,7 +48,7 @@ def views() -> Views:
     )
     seen.take_all(RESOURCE_FLAVORS, [flavor("l4")])
     quotas = {"other": {("l4", "nvidia.com/gpu"): 7}}
-    return Views(seen, RBAC, dict, lambda namespace, name, _: {"subject": f"{namespace}/{name}"}, quotas.get)
+    return Views(seen, RBAC, dict, lambda namespace, name, _: {"subject": f"{namespace}/{name}"}, left=quotas.get)
 
 
 def jobs_of(who: User, **more: Any) -> list[str]:
