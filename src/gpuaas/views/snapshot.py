@@ -21,6 +21,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.flavors import Flavors
 from gpuaas.views.free import Left, Stock, free_rows, stock_of
 from gpuaas.views.gpus import Gpus
 from gpuaas.views.jobs import Jobs
@@ -44,16 +45,17 @@ PICTURED: Final[Mapping[str, Resource]] = {
     "nodes": NODES,
 }
 """What an explanation reads, by the name its `Picture` has for it."""
-FOLLOWED: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, NODES, PODS, WORKLOADS, *BETWEEN)
+FOLLOWED: Final = (RESOURCE_FLAVORS, CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
 Take = Callable[[str, str, View | None], None]
 
 
 class Snapshot:
     def __init__(self) -> None:
-        self.queues = Queues()
+        self.flavors = Flavors()
+        self.queues = Queues(self.flavors)
         self.gpus = Gpus()
         self.places = Places()
-        self.jobs = Jobs(self.queues.cluster_queue_of)
+        self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
         self._stock: Stock | None = None  # until a node, a flavor or a pod with GPUs changes
         self._takers: dict[Resource, Take] = {
             WORKLOADS: self.jobs.changed,
@@ -81,7 +83,7 @@ class Snapshot:
         names = dict.fromkeys(queue.cluster_queue for queue in queues)
         quotas = {name: found for name in names if (found := left(name)) is not None}
         if self._stock is None:
-            self._stock = stock_of(self.gpus.offers(), self.queues.flavors)
+            self._stock = stock_of(self.gpus.offers(), self.flavors.labels)
         return free_rows(self._stock, queues, quotas)
 
     def _node_changed(self, _: str, name: str, obj: View | None) -> None:
@@ -90,7 +92,7 @@ class Snapshot:
 
     def _flavor_changed(self, _: str, name: str, obj: View | None) -> None:
         self._stock = None
-        self.queues.flavor_changed(name, obj)
+        self.flavors.changed(name, obj)
 
     def _pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
         if self.gpus.pod_changed(namespace, name, obj):
