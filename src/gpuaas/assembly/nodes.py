@@ -54,7 +54,7 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Loop]:
     lines = SimulatedLines(Owners(deps.client, deps.discovery), pods, deps.clock, fleet.speed)
     parts.cluster.logs = Logs({"simulated": lines}, deps.informers.of(NODES))
     made: list[Loop] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
-    return [*made, *_gpu_nodes(deps, nodes)]
+    return [*made, *_gpu_nodes(parts, deps, nodes)]
 
 
 def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Loop]:
@@ -75,7 +75,7 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
     guard = _gpu_guard(deps, node, home, folder, gpus or NO_GPUS)
     kubelet = ProcessKubelet(deps, node, folder, foreign, guard)
-    made: list[Loop] = [NodeKeeper(deps, [node], "process"), kubelet, *_gpu_nodes(deps, [node])]
+    made: list[Loop] = [NodeKeeper(deps, [node], "process"), kubelet, *_gpu_nodes(parts, deps, [node])]
     return made if guard is None else [*made, guard]
 
 
@@ -90,7 +90,7 @@ def _gpu_guard(deps: Deps, node: NodeSpec, home: Home, folder: Path, gpus: "Gpus
     return GpuGuard(deps, node, folder, MpsDaemons(home.path), library=library, ignore_foreign=ignores)
 
 
-def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
+def _gpu_nodes(parts: ClusterParts, deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
     """The controller that derives what nodes with cards offer; none where no node has cards."""
     from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
 
@@ -99,7 +99,7 @@ def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
         for node in nodes
         if node.gpu_count or node.found
     }
-    return [GpuNodes(deps, owned)] if owned else []
+    return [GpuNodes(deps, owned, strict="nvidia" in parts.strict)] if owned else []
 
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:

@@ -30,6 +30,7 @@ async def sharing(story: Story) -> None:
     await story.apply("notebooks.yaml")
     await story.see("four notebooks run", story.pods(_SHARED, "Running", 4))
     await story.see("all on one card, each on its own share", _on_one_card(story, _SHARED, 4))
+    await story.see("gpuaas ps: a share is not a GPU", _counts_as(story, _SHARED, "0.25", 4))
     running = await _running(story, _SHARED)
     waits = next(f"user-{n}" for n in range(1, 6) if f"user-{n}-0" not in running)
     await story.see("the fifth waits", story.condition(_SHARED, waits, "QuotaReserved", "False"))
@@ -58,10 +59,11 @@ async def mig(story: Story) -> None:
     await story.apply("jobs.yaml")
     await story.see("seven jobs run", story.pods(_SLICED, "Running", 7))
     await story.see("each on a slice of its own", _on_slices(story, 7))
+    await story.see("gpuaas ps: a slice is not a GPU", _counts_as(story, _SLICED, "0.14", 7))
     await label(story, "all-2g.10gb")
     await story.see("its jobs are asked to leave", _event(story, _SLICED, "CardDrained"))
     await story.see("they save their state first", _event(story, _SLICED, "CheckpointSignal"))
-    await story.see("the card is cut anew", offers(story, "nvidia.com/mig-2g.10gb", 3))
+    await story.see("the card is partitioned again", offers(story, "nvidia.com/mig-2g.10gb", 3))
     await story.see("the jobs queue again", _waiting(story, 7))
     await label(story, "all-9g.99gb")
     await story.see("a cut that cannot be fails", _failed(story, "all-9g.99gb"))
@@ -164,6 +166,19 @@ async def _running(story: Story, namespace: str) -> "dict[str, Object]":
         for pod in (await story.client.list(PODS, namespace)).items
         if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
     }
+
+
+def _counts_as(story: Story, namespace: str, gpus: str, count: int) -> Check:
+    """What `gpuaas ps` shows of the jobs that run."""
+
+    async def check() -> str:
+        from gpuaas.cli.ps import listed
+
+        rows, _ = await listed(story.client, namespace, everywhere=False)
+        running = [row for row in rows if row["state"] in ("Admitted", "Running")]
+        return f"{count} jobs with {gpus} GPUs each" if [row["gpus"] for row in running] == [gpus] * count else ""
+
+    return check
 
 
 async def _held(story: Story, namespace: str) -> list[Any]:

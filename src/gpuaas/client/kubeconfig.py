@@ -112,6 +112,13 @@ def load(paths: Sequence[Path] | None = None) -> Kubeconfig:
     return merged
 
 
+def from_document(content: Mapping[str, Any], origin: Path) -> Kubeconfig:
+    """One that has been read already, from a Secret say; `origin` names it in messages, and relative paths start there."""
+    merged = Kubeconfig(files=(origin,))
+    _merge(merged, content, origin)
+    return merged
+
+
 def add_context(
     path: Path,
     name: str,
@@ -200,7 +207,7 @@ def _relative(entry: Mapping[str, Any], path: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and for nobody else's eyes."""
+    """Written whole or not at all, readable only by this user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -7,6 +7,7 @@ are those kube-controller-manager knows its own by.
 from collections.abc import Container
 
 from gpuaas.controllers.app_wrappers import AppWrapperController
+from gpuaas.controllers.card_shares import CardShares
 from gpuaas.controllers.certificates import CertificateCleaner, CertificateSigningController
 from gpuaas.controllers.claim_protection import ClaimProtectionController
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
@@ -87,6 +88,7 @@ NODES: tuple[type[Loop], ...] = (
     NodeLifecycleController,
     TaintEvictionController,
     PodGarbageCollector,
+    CardShares,
     QuotaFromNodes,
 )
 OPERATORS: tuple[type[Loop], ...] = (

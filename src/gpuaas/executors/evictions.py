@@ -16,7 +16,7 @@ from gpuaas.client.protocol import Client, Object
 from gpuaas.engine.lifecycle import NODE_FAILURES, evict
 from gpuaas.executors.owners import Owners
 from gpuaas.kueue.integrations.outcome import eviction_of, is_finished, is_reserved
-from gpuaas.kueue.workload_state import life_of, status_with
+from gpuaas.kueue.workload_state import status_with, workload_state_of
 from gpuaas.runtime.controller import Deps
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import owners_of, uid_of
@@ -43,7 +43,7 @@ class Evictions:
             return True
         if is_finished(workload) or not is_reserved(workload):
             return False
-        life = evict(life_of(workload), NODE_FAILURES, message, round(self._clock.now() * 1000))
+        life = evict(workload_state_of(workload), NODE_FAILURES, message, round(self._clock.now() * 1000))
         try:
             await write_status(self._client, WORKLOADS, workload, status_with(workload, life))
         except NotFound:

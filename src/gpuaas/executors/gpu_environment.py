@@ -88,9 +88,9 @@ def _of_budgets(
     if not parts:
         return {}
     part = f"{min(parts):.3f}"
-    told: dict[str, str] = {}
+    environment: dict[str, str] = {}
     if not any(name in own for name in _TORCH):
-        told[_TORCH[0]] = f"per_process_memory_fraction:{part}"
+        environment[_TORCH[0]] = f"per_process_memory_fraction:{part}"
     if _JAX not in own:
-        told[_JAX] = part.removeprefix("0")
-    return told
+        environment[_JAX] = part.removeprefix("0")
+    return environment

@@ -46,12 +46,22 @@ def _both(
     made = [Measure(f"kueue_{name}", kind, f"{words}, per ClusterQueue", ("cluster_queue", *extra), buckets)]
     if local:
         fewer = _waits(14) if buckets else ()
-        told = f"{words}, per LocalQueue"
-        made.append(Measure(f"kueue_local_queue_{name}", kind, told, (*_LOCAL, *extra), fewer))
+        per_local_queue = f"{words}, per LocalQueue"
+        made.append(Measure(f"kueue_local_queue_{name}", kind, per_local_queue, (*_LOCAL, *extra), fewer))
     return made
 
 
 _ALL: Final = (
+    _counter(
+        "multikueue_workloads_dispatched_total",
+        ("cluster_queue", "cluster"),
+        "Workloads that were offered to a worker cluster",
+    ),
+    _counter(
+        "multikueue_workloads_admitted_total",
+        ("cluster_queue", "cluster"),
+        "Workloads that a worker cluster admitted and runs for the hub",
+    ),
     _counter(
         "admission_attempts_total",
         ("result",),

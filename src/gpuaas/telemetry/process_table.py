@@ -29,7 +29,7 @@ class Owner:
     command: str = ""
 
 
-NOBODY: Final = Owner()
+UNKNOWN_OWNER: Final = Owner()
 
 
 class ProcessTable:

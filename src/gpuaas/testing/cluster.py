@@ -67,13 +67,14 @@ class FakeCluster:
         self.writes: list[Write] = []
         self.logs: dict[str, list[bytes]] = {}  # what the pods have said, by namespace/name
         self.revision = 0
+        self.tokens = 0  # that service accounts were given
         self._resources = {(resource.group, resource.plural): resource for resource in resources}
         self._objects: dict[tuple[str, str], dict[tuple[str, str], Object]] = defaultdict(dict)
         self._history: list[tuple[int, tuple[str, str], WatchEvent]] = []
         self._compacted = 0
         self._watchers: list[_Watcher] = []
         self._published: list[tuple[Object, bytes]] = []
-        self.faults: list[tuple[str, str, Exception]] = []  # that nobody has met yet
+        self.faults: list[tuple[str, str, Exception]] = []  # not raised yet
         self._listeners: list[Callable[[], None]] = []
 
     # The test's hands
@@ -109,14 +110,14 @@ class FakeCluster:
         return self._store(resource, {**known, "status": {**known.get("status", {}), **status}}, known)
 
     def events(self, namespace: str = "") -> list[str]:
-        """`Type Reason kind/name message`, in the order told."""
-        told = sorted(
+        """`Type Reason kind/name message`, in order of their recording."""
+        recorded = sorted(
             self.all(builtin.EVENTS, namespace), key=lambda event: int(event["metadata"]["name"].rsplit(".", 1)[1], 16)
         )
         return [
             f"{event['type']} {event['reason']} {event['involvedObject']['kind'].lower()}/"
             f"{event['involvedObject']['name']} {event['message']}"
-            for event in told
+            for event in recorded
         ]
 
     def fail_next(self, verb: str, resource: Resource, error: Exception) -> None:
@@ -147,7 +148,7 @@ class FakeCluster:
             listener()
 
     def check_untouched(self) -> None:
-        """Objects are shared by reference: nobody may have changed one since it was published."""
+        """Objects are shared by reference: none may have changed since it was published."""
         for obj, as_published in self._published:
             if msgspec.json.encode(obj) != as_published:
                 metadata = obj["metadata"]
@@ -265,6 +266,11 @@ class FakeCluster:
                 self._store(resource, {**old, "spec": bound, "status": status}, old)
             case "eviction":
                 self._begin_deletion(resource, old, None, None)
+            case "token":
+                seconds = (obj.get("spec") or {}).get("expirationSeconds") or 3600
+                self.tokens += 1
+                status = {"token": f"token-{self.tokens}", "expirationTimestamp": rfc3339(self.clock.now() + seconds)}
+                return {**obj, "status": status}
             case _:
                 raise self._stale(resource, old)
         return {"kind": "Status", "status": "Success"}

@@ -3,7 +3,7 @@
 Which cards a node has is given by its owner (a fleet file or the driver), never read from the API; what changes about
 them, the MIG layout, is kept in the annotation `gpuaas.dev/cards` and read back once, when the controller starts
 (devices.inventory says why a hand edit cannot fake cards). From then on the controller's own view counts: a resource,
-label or annotation of cards that somebody else writes is put back.
+label or annotation of cards that another client writes is put back.
 
 Keys are names of nodes; the empty key means that policies or ConfigMaps changed, after which every node is looked at.
 Metadata is written before the status, so that kubelets know a device before the scheduler counts it.
@@ -34,7 +34,7 @@ from gpuaas.controllers.gpu_nodes.surface import (
     read_mig,
     read_policy,
 )
-from gpuaas.devices import faults, inventory
+from gpuaas.devices import faults, inventory, sharing
 from gpuaas.devices.advertise import CONFIG, config_in_force, stale_labels, stale_resources
 from gpuaas.devices.cards import Card
 from gpuaas.devices.foreign import is_ill, with_foreign
@@ -55,7 +55,7 @@ HEALTH_CONDITION: Final = "gpuaas.dev/GPUHealth"
 DEADLINE: Final = "gpuaas.dev/change-deadline-seconds"  # annotation of a node
 _DEADLINE: Final = 600.0
 _ASK_AGAIN: Final = 5.0  # seconds until a pod that may not go is asked again
-_SETTLING: Final = 0.2  # seconds between closing a card and changing it: by then every holder is seen
+_SETTLING: Final = 0.25  # seconds between closing a card and draining or changing it: by then every holder is seen
 _MANAGER: Final = "gpu-operator"
 _SHOWN: Final = 8  # cards listed in a message
 
@@ -216,6 +216,7 @@ class GpuNodes(Controller):
             settled=self.clock.monotonic() - since >= _SETTLING,
             may_change=owned.simulated,
             strict=self._strict,
+            sharing=annotations.get(sharing.ANNOTATION, ""),
         )
         decision = decide(cards, owned.machine, labels, self._surface, text, self._changes[name], at)
         self._cards[name], self._changes[name] = decision.cards, decision.changes
@@ -227,12 +228,12 @@ class GpuNodes(Controller):
             self._closed.pop(name, None)
         elif not closing <= closed:
             self._closed[name] = (self.clock.monotonic(), closing)
-        again = await self._ask_to_leave(name, node, decision.leaving)
-        if not decision.mig.goes_on or decision.mig.leaving:
-            return again
         since, _ = self._closed.get(name, (0.0, frozenset()))
         left = since + _SETTLING - self.clock.monotonic()
-        return Requeue(left) if left > 0 else again
+        if left > 0 and (decision.leaving or decision.mig.goes_on):
+            # Who leaves must not be admitted to the same cards again: quotas follow what nodes offer, and need a moment.
+            return Requeue(left)
+        return await self._ask_to_leave(name, node, decision.leaving)
 
     async def _ask_to_leave(self, name: str, node: Object, leaving: Mapping[str, str]) -> Requeue | None:
         """Pods are asked one by one; those that may not go are named on the node, and asked again later."""
@@ -296,20 +297,20 @@ class GpuNodes(Controller):
         return patch if wanted_conditions == conditions else {**patch, "conditions": wanted_conditions}
 
     def _conditions(self, known: list[Object], decision: Decision) -> list[Object]:
-        told: dict[str, tuple[str, str, str]] = {}
+        conditions: dict[str, tuple[str, str, str]] = {}
         if decision.waits:
-            told[CONFIG_CONDITION] = ("False", "Draining", decision.waits)
+            conditions[CONFIG_CONDITION] = ("False", "Draining", decision.waits)
         elif decision.problem:
-            told[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
+            conditions[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
         elif decision.is_configured:
-            told[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
+            conditions[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
         if decision.mig.state:
             status, reason = _MIG_WORDS[decision.mig.state]
-            told[MIG_CONDITION] = (status, reason, decision.mig.message)
+            conditions[MIG_CONDITION] = (status, reason, decision.mig.message)
         before = {one["type"]: one for one in known}
-        told |= _health_of(decision.ill, was_ill=HEALTH_CONDITION in before)
+        conditions |= _health_of(decision.ill, was_ill=HEALTH_CONDITION in before)
         kept = [one for one in known if one["type"] not in (CONFIG_CONDITION, MIG_CONDITION, HEALTH_CONDITION)]
-        for kind, (status, reason, message) in told.items():
+        for kind, (status, reason, message) in conditions.items():
             one = before.get(kind)
             now = rfc3339(self.clock.now())
             since = one["lastTransitionTime"] if one and one["status"] == status else now

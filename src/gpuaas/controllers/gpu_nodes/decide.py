@@ -16,13 +16,14 @@ from typing import Final
 from gpuaas.controllers.gpu_nodes.change import FAILED, NONE, Change, Changes
 from gpuaas.controllers.gpu_nodes.mig import Mig, Moment, closed, listed, mig_of, names_of
 from gpuaas.controllers.gpu_nodes.surface import Surface
+from gpuaas.devices import sharing
 from gpuaas.devices.advertise import Advertised, advertise, config_in_force, default_config, keep, with_default_strategy
 from gpuaas.devices.cards import Card
 from gpuaas.devices.foreign import is_ill
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.mps import daemons
 from gpuaas.devices.offer import Offer, offer
-from gpuaas.devices.plugin_config import ConfigError, PluginConfig
+from gpuaas.devices.plugin_config import ConfigError, PluginConfig, check_flags
 
 KEY_LABEL: Final = "nvidia.com/device-plugin.config"
 SHARING_CHANGES: Final = "its sharing is to change"
@@ -63,48 +64,61 @@ def decide(
     """`cards`: closed only where they are ill or others use them. `kept`: the annotation of the configuration in force."""
     ill = tuple(card for card in cards if is_ill(card))
     mig = mig_of(cards, labels, surface, changes.mig, at)
-    chosen, advertised = _advertised(mig.cards, machine, labels, surface, kept)
-    sharing = _Sharing(mig.cards)
+    chosen, advertised = _advertised(mig.cards, machine, labels, surface, kept, at.sharing)
+    drained = _Sharing(mig.cards)
     if chosen.text != kept and not at.strict:
-        sharing = _drained(mig.cards, kept, chosen, advertised.offer, changes.sharing, at)
-    if sharing.waits or sharing.problem:
+        drained = _drained(mig.cards, kept, chosen, advertised.offer, changes.sharing, at)
+    if drained.waits or drained.problem:
         before = config_in_force(kept, mig.cards) or default_config(mig.cards)
-        chosen = Chosen(before, kept, sharing.problem)
-        advertised = advertise(sharing.cards, before, machine)
+        chosen = Chosen(before, kept, drained.problem)
+        advertised = advertise(drained.cards, before, machine)
     leaving = {
         one.pod: f"card {card.index} is ill: {card.unhealthy}" for card in ill for one in at.holders.get(card.uuid, ())
     }
     return Decision(
-        sharing.cards,
+        drained.cards,
         advertised,
         chosen.text,
         chosen.problem,
         mig,
-        surface.policy is not None and bool(surface.policy.config),
-        Changes(mig.change, sharing.change),
-        sharing.waits,
-        {**sharing.leaving, **mig.leaving, **leaving},
+        bool(at.sharing) or (surface.policy is not None and bool(surface.policy.config)),
+        Changes(mig.change, drained.change),
+        drained.waits,
+        {**drained.leaving, **mig.leaving, **leaving},
         ill,
     )
 
 
 def _advertised(
-    cards: tuple[Card, ...], machine: Machine, labels: Mapping[str, str], surface: Surface, kept: str
+    cards: tuple[Card, ...], machine: Machine, labels: Mapping[str, str], surface: Surface, kept: str, wish: str
 ) -> tuple[Chosen, Advertised]:
     """The configuration asked for, or the one before where that one cannot be; and what the node then offers."""
-    chosen = config_of(cards, labels, surface, kept)
+    chosen = _wished(cards, wish, kept) if wish else config_of(cards, labels, surface, kept)
     try:
         advertised = advertise(cards, chosen.config, machine)
         daemons(advertised.offer, chosen.config)
     except ConfigError as error:
         before = config_in_force(kept, cards) or default_config(cards)
-        chosen = Chosen(before, kept, f"{_where(surface, labels)}{error}")
+        where = f"annotation {sharing.ANNOTATION}: " if wish else _where(surface, labels)
+        chosen = Chosen(before, kept, f"{where}{error}")
         try:
             advertised = advertise(cards, before, machine)
         except ConfigError:  # what was in force does not suit the cards as they are now
             chosen = Chosen(default_config(cards), "", chosen.problem)
             advertised = advertise(cards, chosen.config, machine)
     return chosen, advertised
+
+
+def _wished(cards: tuple[Card, ...], wish: str, kept: str) -> Chosen:
+    try:
+        found = sharing.read_wish(wish)
+        assert found is not None
+        config = sharing.config_of(found, cards)
+        check_flags(config)
+    except (sharing.WishError, ConfigError) as error:
+        before = config_in_force(kept, cards) or default_config(cards)
+        return Chosen(before, kept, f"annotation {sharing.ANNOTATION}: {error}")
+    return Chosen(config, keep(config, "gpuaas share", says_strategy=False))
 
 
 # -- Pods that hold what a new configuration does not offer ----------------------------------------------------------------
@@ -122,14 +136,9 @@ class _Sharing:
 def _drained(
     cards: tuple[Card, ...], kept: str, chosen: Chosen, offered: Offer, change: Change | None, at: Moment
 ) -> _Sharing:
-    before = config_in_force(kept, cards) or default_config(cards)
-    as_before = before.strategy == chosen.config.strategy
-    ids = {(resource, id_) for resource, devices in offered.items() for id_ in devices}
-    affected: dict[str, set[str]] = {}
-    for card in cards:
-        for holder in at.holders.get(card.uuid, ()):
-            if any(held not in ids or not (as_before or "::" not in held[1]) for held in holder.devices):
-                affected.setdefault(card.uuid, set()).add(holder.pod)
+    before = sharing.in_force(kept, cards)
+    holders = {card: [(one.pod, one.devices) for one in found] for card, found in at.holders.items()}
+    affected = sharing.displaced(cards, before, chosen.config, offered, holders)
     if not affected:
         return _Sharing(cards)
     blockers = sorted({pod for pods in affected.values() for pod in pods})
@@ -141,7 +150,9 @@ def _drained(
         words = f"{words}; given up after {at.deadline:.0f} s, it comes into force when they are gone"
         return _Sharing(cards, replace(change, step=FAILED), problem=words)
     leaving = dict.fromkeys(blockers, "the sharing of its card changes")
-    changing = {card.uuid for card in cards} if not as_before else _differing(cards, before, ids)
+    ids = {(resource, id_) for resource, devices in offered.items() for id_ in devices}
+    is_other = before.strategy != chosen.config.strategy
+    changing = {card.uuid for card in cards} if is_other else _differing(cards, before, ids)
     return _Sharing(closed(cards, changing | set(affected), SHARING_CHANGES), change, words, leaving=leaving)
 
 

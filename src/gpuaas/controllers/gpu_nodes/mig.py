@@ -49,6 +49,7 @@ class Moment:
     settled: bool = True  # cards have been closed long enough for every holder to be seen
     may_change: bool = True  # the layout is the cluster's to set
     strict: bool = False  # exactly as NVIDIA's mig-manager
+    sharing: str = ""  # the node's annotation by `gpuaas share`
 
 
 @dataclass(frozen=True, slots=True)

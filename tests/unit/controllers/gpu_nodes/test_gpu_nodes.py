@@ -32,7 +32,7 @@ A100 = NodeSpec("a100", gpu_product="NVIDIA-A100-SXM4-40GB", gpu_count=2)
 FOUR = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
 
 
-def crew(*specs: NodeSpec) -> list[Any]:
+def crew(*specs: NodeSpec, strict: bool = False) -> list[Any]:
     def keeper(deps: Deps) -> Controller:
         return NodeKeeper(deps, specs, "simulated")
 
@@ -41,7 +41,7 @@ def crew(*specs: NodeSpec) -> list[Any]:
 
     def cards(deps: Deps) -> Controller:
         owned = {spec.name: NodeCards(spec.cards, spec.driver, fixed=spec.labels) for spec in specs if spec.gpu_count}
-        return GpuNodes(deps, owned)
+        return GpuNodes(deps, owned, strict=strict)
 
     return [keeper, kubelet, cards, PodScheduler]
 
