@@ -101,8 +101,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield Served(service)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """For a module, not the session: while it runs, Playwright holds the thread's event loop, and no other test gets one."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

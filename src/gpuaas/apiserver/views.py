@@ -31,6 +31,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
+from gpuaas.apiserver.page_rows import PageRows
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.security.identity import Asked, User
 from gpuaas.apiserver.security.rbac import Rbac
@@ -59,8 +60,8 @@ class Views:
         rbac: Rbac,
         positions: Callable[[], Positions],
         explain: Explain,
-        effects: Effects | None = None,
         left: Callable[[str], Left | None] = lambda _: None,
+        effects: Effects | None = None,
     ) -> None:
         """`left(cluster_queue)`: the quota that is left there."""
         self._left = left
@@ -68,8 +69,9 @@ class Views:
         self._rbac = rbac
         self._positions = positions
         self._explain = explain
+        self.pages = PageRows(snapshot, self.may_list, positions)
         self.effects = effects
-        """What an action would do; whoever asks has checked that the user may act."""
+        """What an action would do; the caller has checked that the user may act."""
 
     def jobs(
         self,

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
@@ -39,6 +40,7 @@ from gpuaas.observe.requests import RequestCounter
 from gpuaas.store import Store
 
 if TYPE_CHECKING:
+    from gpuaas.assembly.own_certificate import OwnCertificate
     from gpuaas.executors.machine import Gpus
     from gpuaas.runtime.controller import Controllers
 
@@ -59,6 +61,7 @@ class Settings:
     kueue_text: str = ""  # the file it comes from
     accepted: frozenset[str] = frozenset()  # what a start refuses otherwise (identity.ACCEPTABLE)
     strict: Strict = NOT_STRICT  # originals whose behaviour is kept exactly
+    tls: tuple[Path, Path] | None = None  # a certificate and its key beside that of our CA
     web_port: int | None = None  # of the pages without TLS. None: that of the last run if it is free, else any; 0: none
 
 
@@ -99,7 +102,18 @@ class ControlPlane:
 
     def _names(self) -> list[str]:
         """By which other machines reach this one."""
-        return [*serving_names(socket.gethostname()), *self.settings.names, self.settings.host]
+        own = self._own.names if self._own is not None else ()
+        return [*serving_names(socket.gethostname()), *self.settings.names, self.settings.host, *own]
+
+    def _own_certificate(self) -> "OwnCertificate | None":
+        if self.settings.tls is None:
+            return None
+        from gpuaas.assembly.own_certificate import OwnCertificate
+
+        try:
+            return OwnCertificate(*self.settings.tls, self.clock)
+        except ValueError as error:
+            raise Unusable(str(error)) from None
 
     async def _start(self) -> None:
         self.home.make()
@@ -110,6 +124,7 @@ class ControlPlane:
         looking = asyncio.create_task(asyncio.to_thread(self._look_for_gpus), name="gpus")
         self._stack.push_async_callback(_cancelled, looking)
         self.trust = self._trust()
+        self._own = self._own_certificate()
         ids = SystemIds()
         for name in self.settings.clusters:
             configured = Configured(self.settings.kueue)
@@ -207,6 +222,8 @@ class ControlPlane:
             raise Unusable(
                 f"a key or certificate in {where} is broken ({error}); `gpuaas restore` brings them back"
             ) from None
+        if self._own is not None:
+            self._own.serve(tls)
         wanted = self.settings.port or self.home.last_port()
         try:
             return await listen(self.server.handle, host, wanted, tls, self.server.knows)

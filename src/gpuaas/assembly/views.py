@@ -28,11 +28,16 @@ class ViewsServer(Loop):
 
     async def run(self) -> None:
         await self._core.synced()
-        snapshot = Snapshot()
+        snapshot = Snapshot(self.clock.now)
         await feed(self._parts.cluster, snapshot)
-        effects = Effects(self._core.engine, self.clock, self._parked_by)
+        core = self._core
         views = Views(
-            snapshot, self._parts.access.rbac, self._core.positions, self._explain, effects, self._core.engine.left
+            snapshot,
+            self._parts.access.rbac,
+            core.positions,
+            self._explain,
+            core.engine.left,
+            Effects(core.engine, self.clock, self._parked_by),
         )
         mount_views(self._parts.cluster, views)
 

@@ -55,6 +55,14 @@ _SAID = 64 << 10  # bytes of the log that are looked at
     type=click.IntRange(0, 65535),
     help="Port of the pages on this machine, without TLS; 0 for none.  [default: the last one if free, else any]",
 )
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="A certificate (PEM, with its chain) for the names it holds; read again when it changes.",
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="The key of --tls-cert."
+)
 @click.option("--cluster", "clusters", multiple=True, help="A cluster to serve; repeatable.  [default: local]")
 @click.option(
     "--fleet",
@@ -94,6 +102,8 @@ def up(
     host: str,
     names: tuple[str, ...],
     web_port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     clusters: tuple[str, ...],
     fleet: str | None,
     kueue: str | None,
@@ -107,6 +117,8 @@ def up(
         _check_cluster_name(name)
     for name in names:
         _check_other_name(name)
+    if bool(tls_cert) is not bool(tls_key):
+        raise WrongOption("--tls-cert and --tls-key belong together: one of them is missing")
     home = Home.default()
     running = home.running()
     if running is not None:
@@ -124,7 +136,7 @@ def up(
     for warning in kept.warnings if kept is not None else ():
         click.echo(f"warning: {home.kueue}: {warning}", err=True)
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
-    started = Started(port, host, names, known, fsync, web_port)
+    started = Started(port, host, names, known, fsync, web_port, tls_cert or "", tls_key or "")
     if detach:
         _detach(home, started, accepted)
     else:
@@ -232,6 +244,8 @@ class Started:
     clusters: tuple[str, ...]
     fsync: bool
     web_port: int | None = None
+    tls_cert: str = ""
+    tls_key: str = ""
 
     def save(self, home: Home) -> None:
         home.keep("started.json", json.dumps(asdict(self)))
@@ -249,6 +263,8 @@ class Started:
                 (),
                 bool(said["fsync"]),
                 None if web_port is None else int(web_port),
+                str(said.get("tls_cert", "")),
+                str(said.get("tls_key", "")),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return cls(0, "127.0.0.1", (), (), True)
@@ -259,6 +275,8 @@ class Started:
             options += ["--san", name]
         if self.web_port is not None:
             options += ["--web-port", str(self.web_port)]
+        if self.tls_cert:
+            options += ["--tls-cert", self.tls_cert, "--tls-key", self.tls_key]
         for cluster in self.clusters:
             options += ["--cluster", cluster]
         return options if self.fsync else [*options, "--no-fsync"]
@@ -293,6 +311,7 @@ def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
         home.kueue.read_text() if kueue is not None else "",
         frozenset(accepted),
         _kept_strict(home),
+        (Path(started.tls_cert), Path(started.tls_key)) if started.tls_cert else None,
         started.web_port,
     )
 

@@ -93,9 +93,7 @@ class Gpus:
                 sums[0] += part * total
                 sums[1] += part * (used or 0)
         users = self._users() if usage else {}
-        return [
-            _row(key, parts, cards[key], users.get(key, {}), per_node=per_node) for key, parts in sorted(found.items())
-        ]
+        return [_row(key, parts, cards[key], per_node, users.get(key, {})) for key, parts in sorted(found.items())]
 
     def offers(self) -> list[NodeOffer]:
         """What each node that has GPUs has free for new pods."""
@@ -200,7 +198,7 @@ def _is_shared(resource: str, node: _Node) -> bool:
 
 
 def _row(
-    key: tuple[str, str], parts: list[NodeGpus], cards: Sequence[Fraction], users: dict[str, int], *, per_node: bool
+    key: tuple[str, str], parts: list[NodeGpus], cards: Sequence[Fraction], per_node: bool, users: dict[str, int]
 ) -> GpuRow:
     known = parts[0].used is not None
     total, used, free = (

@@ -125,6 +125,14 @@ class Jobs:
             last = key
         return JobPage(found, "")
 
+    def each(self, positions: Positions) -> Iterator[JobRow]:
+        """Every row, in no order."""
+        return (self._filled(kept, positions, None) for kept in self._kept.values())
+
+    def at(self, keys: Collection[str], positions: Positions) -> Iterator[JobRow]:
+        """The rows of these Workloads (`namespace/name`), of those that are there."""
+        return (self._filled(self._kept[key], positions, None) for key in keys if key in self._kept)
+
     def _in_order(self, wanted: JobFilter, positions: Positions, after: Key | None) -> Iterator[tuple[Key, _Kept]]:
         """Those that are wanted, after a sort key. Only jobs made in the same second are put in order by their place."""
         at = bisect_left(self._by_time, (str(after[0]),)) if after else 0

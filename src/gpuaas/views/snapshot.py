@@ -21,6 +21,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.dashboard import FOLLOWED_BY_PAGES, Dashboard
 from gpuaas.views.flavors import Flavors
 from gpuaas.views.free import Left, Stock, free_rows, stock_of
 from gpuaas.views.gpus import Gpus
@@ -45,17 +46,23 @@ PICTURED: Final[Mapping[str, Resource]] = {
     "nodes": NODES,
 }
 """What an explanation reads, by the name its `Picture` has for it."""
-FOLLOWED: Final = (RESOURCE_FLAVORS, CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
+FOLLOWED: Final = (
+    *(CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, NODES, PODS, WORKLOADS),
+    *FOLLOWED_BY_PAGES,
+    *BETWEEN,
+)
 Take = Callable[[str, str, View | None], None]
 
 
 class Snapshot:
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] | None = None) -> None:
+        """`now()`: Unix seconds; with it, what the pages show is kept too (`dashboard`)."""
         self.flavors = Flavors()
         self.queues = Queues(self.flavors)
         self.gpus = Gpus()
         self.places = Places()
         self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
+        self.dashboard = None if now is None else Dashboard(self.queues.cluster_queue_of, now)
         self._stock: Stock | None = None  # until a node, a flavor or a pod with GPUs changes
         self._takers: dict[Resource, Take] = {
             WORKLOADS: self.jobs.changed,
@@ -69,7 +76,11 @@ class Snapshot:
 
     def take(self, resource: Resource, namespace: str, name: str, obj: View | None) -> None:
         """An object is new or changed; None: it is gone."""
-        self._takers[resource](namespace, name, obj)
+        take = self._takers.get(resource)
+        if take is not None:
+            take(namespace, name, obj)
+        if self.dashboard is not None:
+            self.dashboard.take(resource, namespace, name, obj)
 
     def take_all(self, resource: Resource, objects: list[dict[str, Any]]) -> None:
         """A whole list, of a resource of which nothing was taken before."""
@@ -83,7 +94,7 @@ class Snapshot:
         names = dict.fromkeys(queue.cluster_queue for queue in queues)
         quotas = {name: found for name in names if (found := left(name)) is not None}
         if self._stock is None:
-            self._stock = stock_of(self.gpus.offers(), self.flavors.labels)
+            self._stock = stock_of(self.gpus.offers(), self.flavors.node_labels)
         return free_rows(self._stock, queues, quotas)
 
     def _node_changed(self, _: str, name: str, obj: View | None) -> None:

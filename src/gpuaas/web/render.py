@@ -17,6 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.web import svg
 
 _HERE: Final = Path(__file__).parent
 _STATIC: Final = _HERE / "static"
@@ -56,6 +57,7 @@ class Renderer:
             auto_reload=False,
         )
         self._environment.filters["when"] = when
+        self._environment.globals["svg"] = svg
         self._environment.globals["ui"] = self._environment.get_template("components.html").module
 
     def page(self, template: str, names: Mapping[str, Any]) -> str:
@@ -71,8 +73,8 @@ class Renderer:
 
 @lru_cache(maxsize=4096)
 def when(moment: str | float | None) -> Markup:
-    """A time as an element that says it in full and to which the script adds the age. It does not depend on now, so
-    that HTML with times stays the same while the rows do."""
+    """A time in UTC, and an element to which the script adds the age. It does not depend on now, so that HTML with
+    times stays the same while the rows do."""
     if not moment:
         return Markup("")
     try:
@@ -81,4 +83,7 @@ def when(moment: str | float | None) -> Markup:
     except (ValueError, OverflowError, OSError):
         return Markup.escape(str(moment))
     stamp = utc.isoformat()[:19]
-    return Markup('<time datetime="{0}Z">{1} UTC</time>').format(stamp, stamp.replace("T", " "))
+    words = f"{utc.day} {utc:%b} {stamp[11:]}"
+    return Markup(
+        '<span class="moment"><span class="stamp" title="{1} UTC">{2}</span> <time datetime="{0}Z"></time></span>'
+    ).format(stamp, stamp.replace("T", " "), words)

@@ -257,6 +257,22 @@ document.addEventListener("click", (event) => {
   confirmInPlace(link).catch(() => location.assign(link.href));
 });
 
+// Commands: the button to copy one is there where copying works.
+
+function offerCopies(root) {
+  if (!navigator.clipboard) return;
+  for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = false;
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  await navigator.clipboard.writeText(button.dataset.copy);
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1_500);
+});
+document.addEventListener("swapped", () => offerCopies(document));
+
 // The form to choose a theme is answered at once; the server keeps it for the next page.
 
 for (const form of document.querySelectorAll("form.theme")) {
@@ -267,7 +283,7 @@ for (const form of document.querySelectorAll("form.theme")) {
     const theme = button.value;
     const data = new URLSearchParams(new FormData(form));
     data.set("theme", theme);
-    fetch(form.action, { method: "POST", body: data, redirect: "manual" });
+    fetch(form.action, { method: "POST", body: data, redirect: "manual", keepalive: true });
     document.documentElement.dataset.theme = theme;
     button.value = themes[(themes.indexOf(theme) + 1) % themes.length];
     button.textContent = `Theme: ${theme}`;
@@ -276,6 +292,7 @@ for (const form of document.querySelectorAll("form.theme")) {
 
 // Begin.
 
+offerCopies(document);
 tellTimes(document);
 setInterval(() => tellTimes(document), 5_000);
 
