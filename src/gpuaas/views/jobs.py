@@ -59,6 +59,7 @@ class JobPage(msgspec.Struct):
 class _Kept:
     row: JobRow  # position, ClusterQueue and nodes as the Workload alone tells them
     family: Family  # uids under which its pods can be found, and its own key
+    filled: JobRow  # as it was read last
 
 
 class Jobs:
@@ -78,7 +79,7 @@ class Jobs:
             del self._by_time[bisect_left(self._by_time, (before.row.created, key))]
         if workload is not None:
             row = row_of(workload)
-            self._kept[key] = _Kept(row, family_of(workload))
+            self._kept[key] = _Kept(row, family_of(workload), row)
             insort(self._by_time, (row.created, key))
             if row.state not in FINISHED:
                 self._count(namespace, 1)
@@ -145,12 +146,14 @@ class Jobs:
 
     def _filled(self, kept: _Kept, positions: Positions, nodes_of: Callable[[Family], list[str]] | None) -> JobRow:
         row = kept.row
-        return msgspec.structs.replace(
-            row,
-            position=positions.get(f"{row.namespace}/{row.workload}"),
-            cluster_queue=row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue),
-            nodes=UNSET if nodes_of is None else nodes_of(kept.family),
-        )
+        position = positions.get(f"{row.namespace}/{row.workload}")
+        cluster_queue = row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue)
+        if nodes_of is not None:
+            nodes = nodes_of(kept.family)
+            return msgspec.structs.replace(row, position=position, cluster_queue=cluster_queue, nodes=nodes)
+        if kept.filled.position != position or kept.filled.cluster_queue != cluster_queue:
+            kept.filled = msgspec.structs.replace(row, position=position, cluster_queue=cluster_queue)
+        return kept.filled
 
     def _count(self, namespace: str, change: int) -> None:
         number = self._unfinished.get(namespace, 0) + change
