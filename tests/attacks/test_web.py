@@ -83,10 +83,10 @@ class Web:
         text = self.ask("GET", "/ui/", cookie=cookie).body.decode()
         return text.partition('name="csrf" value="')[2].partition('"')[0]
 
-    def stream(self, cookie: str, since: int = 0) -> Wire:
+    def stream(self, cookie: str, page: str = "/") -> Wire:
         wire = self.connect()
         wire.send(
-            f"GET /ui/stream?page=/&since={since} HTTP/1.1\r\nhost: {self.host}\r\ncookie: {cookie}\r\n\r\n".encode()
+            f"GET /ui/stream?page={page}&since=0 HTTP/1.1\r\nhost: {self.host}\r\ncookie: {cookie}\r\n\r\n".encode()
         )
         return wire
 
@@ -287,9 +287,10 @@ def test_another_tenant_sees_and_streams_nothing(web: Web) -> None:
     }
     assert web.service.ask("POST", "/apis/batch/v1/namespaces/team-a/jobs", job).status == 201
     admin, tenant = web.sign_in(), web.sign_in(token)
-    eventually(lambda: b"secret-plan" in web.ask("GET", "/ui/", cookie=admin).body, lambda: "the job never appears")
-    assert b"secret-plan" not in web.ask("GET", "/ui/", cookie=tenant).body
-    stream = web.stream(tenant)
+    eventually(lambda: b"secret-plan" in web.ask("GET", "/ui/jobs", cookie=admin).body, lambda: "the job never appears")
+    for target in ("/ui/", "/ui/jobs", "/ui/search?q=secret", "/ui/jobs/team-a/job/secret-plan", "/ui/nodes"):
+        assert b"secret-plan</" not in web.ask("GET", target, cookie=tenant).body, target
+    stream = web.stream(tenant, "/jobs")
     stream.read(whole=False)
     seen = stream.chunk() + stream.chunk()
     assert b"event: fragments" in seen

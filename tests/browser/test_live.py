@@ -23,7 +23,8 @@ kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is n
 @kubectl
 def test_a_job_submitted_by_kubectl_appears(served: Served, page: Page) -> None:
     served.sign_in(page)
-    expect(page.locator("#jobs")).to_be_visible()
+    page.goto(served.address("/jobs"))
+    expect(page.locator("#rows")).to_be_visible()
     subprocess.run(
         ["kubectl", "apply", "-f", "-"],
         input=yaml.safe_dump(job("from-kubectl")),
@@ -33,13 +34,14 @@ def test_a_job_submitted_by_kubectl_appears(served: Served, page: Page) -> None:
         capture_output=True,
         timeout=60,
     )
-    expect(page.locator("#jobs")).to_contain_text("job/from-kubectl", timeout=5_000)
+    expect(page.locator("#rows")).to_contain_text("from-kubectl", timeout=5_000)
 
 
 def test_a_break_of_the_stream_loses_nothing(served: Served, page: Page, profile: BrowserContext) -> None:
     served.sign_in(page)
+    page.goto(served.address("/jobs"))
     served.apply(job("before-the-break"))
-    expect(page.locator("#jobs")).to_contain_text("job/before-the-break")
+    expect(page.locator("#rows")).to_contain_text("before-the-break")
     profile.set_offline(True)
     page.evaluate("dispatchEvent(new Event('pagehide'))")  # ends the open connection, which going offline does not
     page.evaluate("dispatchEvent(new Event('pageshow'))")
@@ -47,7 +49,7 @@ def test_a_break_of_the_stream_loses_nothing(served: Served, page: Page, profile
     expect(page.locator("body")).to_have_class("stale")
     served.apply(job("during-the-break"))
     profile.set_offline(False)
-    expect(page.locator("#jobs")).to_contain_text("job/during-the-break")
+    expect(page.locator("#rows")).to_contain_text("during-the-break")
     expect(page.locator("#live")).to_be_hidden()
     expect(page.locator("body")).not_to_have_class("stale")
 
@@ -55,18 +57,20 @@ def test_a_break_of_the_stream_loses_nothing(served: Served, page: Page, profile
 def test_focus_stays_where_it_was_when_its_fragment_changes(served: Served, page: Page) -> None:
     served.apply(job("focused"))
     served.sign_in(page)
-    link = page.locator("tr", has_text="job/focused").get_by_role("link", name="Cancel job")
+    page.goto(served.address("/jobs"))
+    link = page.locator("tr", has_text="focused").get_by_role("link", name="focused")
     link.focus()
     held = link.get_attribute("href")
     served.apply(job("beside-it"))
-    expect(page.locator("#jobs")).to_contain_text("job/beside-it")
+    expect(page.locator("#rows")).to_contain_text("beside-it")
     assert page.evaluate("document.activeElement.getAttribute('href')") == held
 
 
 def test_the_keyboard_goes_through_rows(served: Served, page: Page) -> None:
     served.apply(job("first-row"), job("second-row"))
     served.sign_in(page)
-    expect(page.locator("#jobs")).to_contain_text("job/second-row")
+    page.goto(served.address("/jobs"))
+    expect(page.locator("#rows")).to_contain_text("second-row")
     rows = [page.evaluate("document.activeElement.closest('tr')?.id ?? ''")]
     for key in ("j", "j", "k"):
         page.keyboard.press(key)
@@ -81,7 +85,9 @@ def test_the_keyboard_goes_through_rows(served: Served, page: Page) -> None:
 
 def test_the_theme_is_kept(served: Served, page: Page) -> None:
     served.sign_in(page)
-    page.get_by_role("button", name="Theme").click()
+    page.goto(served.address("/jobs"))
+    with page.expect_response("**/ui/theme"):
+        page.get_by_role("button", name="Theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")

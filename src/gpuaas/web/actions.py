@@ -192,7 +192,7 @@ ACTIONS: Final = (
         _may_cancel,
         _effect_of_cancel,
         _cancel,
-        "/",
+        "/jobs",
         danger=True,
     ),
     Action(
@@ -203,9 +203,9 @@ ACTIONS: Final = (
         _may_change_priority,
         _effect_of_priority,
         _change_priority,
-        "/",
+        _JOB,
         (Field("priority", "Priority", hint="a WorkloadPriorityClass, or a number where the job has no class"),),
     ),
-    *_queue_actions(CLUSTER_QUEUES, "/queues/{name}", "queue", "/"),
-    *_queue_actions(LOCAL_QUEUES, "/localqueues/{namespace}/{name}", "local-queue", "/"),
+    *_queue_actions(CLUSTER_QUEUES, "/queues/{name}", "queue", "/queues/{name}"),
+    *_queue_actions(LOCAL_QUEUES, "/localqueues/{namespace}/{name}", "local-queue", "/quota"),
 )

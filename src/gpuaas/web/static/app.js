@@ -283,7 +283,7 @@ for (const form of document.querySelectorAll("form.theme")) {
     const theme = button.value;
     const data = new URLSearchParams(new FormData(form));
     data.set("theme", theme);
-    fetch(form.action, { method: "POST", body: data, redirect: "manual" });
+    fetch(form.action, { method: "POST", body: data, redirect: "manual", keepalive: true });
     document.documentElement.dataset.theme = theme;
     button.value = themes[(themes.indexOf(theme) + 1) % themes.length];
     button.textContent = `Theme: ${theme}`;
