@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
 
 from gpuaas.api.owner import owner_named
 from gpuaas.base.quantity import parse_quantity
