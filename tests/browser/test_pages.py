@@ -291,3 +291,8 @@ def test_a_figure_has_its_table_behind_a_button(crowd: Crowd) -> None:
     data.locator("summary").click()
     expect(data.locator("table")).to_be_visible()
     assert data.locator("tbody tr").count() == 12
+
+
+def test_the_gallery_is_served_in_development_alone(crowd: Crowd) -> None:
+    crowd.goto("/gallery")
+    expect(crowd.page.get_by_role("alert")).to_contain_text("There is no page /gallery")
