@@ -71,7 +71,7 @@ class PageRows:
             found.append(row)
         return found, False
 
-    def history(self, user: User, times: Sequence[float]) -> dict[str, list[int]]:
+    def history(self, user: User, times: Sequence[float]) -> dict[str, list[float]]:
         """The GPUs each ClusterQueue held at each of these times."""
         return self._dashboard.history.sampled(times, self._takes(user, WORKLOADS))
 

@@ -48,7 +48,7 @@ class Waiting:
 
     queue: str
     jobs: int
-    gpus: int
+    gpus: float
     oldest: str
     head: JobRow | None
     token: str = ""
@@ -149,7 +149,7 @@ def steps(now: float) -> list[float]:
     return [last - HOUR + STEP * (number + 1) for number in range(HOUR // STEP)]
 
 
-def strip(held: Mapping[str, Sequence[int]], capacity: int, moves: Sequence[PreemptionRow], now: float) -> Strip:
+def strip(held: Mapping[str, Sequence[float]], capacity: int, moves: Sequence[PreemptionRow], now: float) -> Strip:
     """The teams that held most, seven and the others; ticks are preemptions."""
     times = steps(now)
     tones = svg.tones(held)
