@@ -197,7 +197,7 @@ def _found(name: str) -> Callable[[Story], Awaitable[None]]:
 async def tell(name: str, client: "HttpClient", folder: Path, patience: float = _PATIENCE) -> int:
     """Tells the story with the files in `folder`; how many steps were seen."""
     story = Story(client, folder, patience)
-    told = _found(name)
-    click.echo((told.__doc__ or "").strip())
-    await told(story)
+    story_of = _found(name)
+    click.echo((story_of.__doc__ or "").strip())
+    await story_of(story)
     return story.steps

@@ -23,7 +23,7 @@ from gpuaas.devices.advertise import is_device_resource
 from gpuaas.engine.lifecycle import NODE_FAILURES, evict
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.outcome import eviction_of, is_finished
-from gpuaas.kueue.workload_state import conditions_of, life_of, status_with
+from gpuaas.kueue.workload_state import conditions_of, status_with, workload_state_of
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of
@@ -103,7 +103,7 @@ class QuotaFromNodes(Controller):
             for key, amount in _used_cards(workload):
                 left[key] += amount
             message = f"the nodes of flavor {over[0]} do not offer its {over[1]} any more, and no pod of it had started"
-            after = evict(life_of(workload), NODE_FAILURES, message, round(self.clock.now() * 1000))
+            after = evict(workload_state_of(workload), NODE_FAILURES, message, round(self.clock.now() * 1000))
             with contextlib.suppress(NotFound):
                 await write_status(self.client, WORKLOADS, workload, status_with(workload, after))
                 self.recorder.event(WORKLOADS, workload, NORMAL, f"EvictedDueTo{NODE_FAILURES}", message)

@@ -17,7 +17,7 @@ from gpuaas.engine.lifecycle import NODE_FAILURES, evict, lasting_checks
 from gpuaas.engine.values import Check
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.outcome import eviction_of, is_finished, is_reserved
-from gpuaas.kueue.workload_state import life_of, status_with
+from gpuaas.kueue.workload_state import status_with, workload_state_of
 from gpuaas.runtime.events import NORMAL, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import annotations_of, is_deleting
@@ -56,7 +56,7 @@ class Drain:
 
     async def _requeue(self, workload: Object, pod: Object, why: str) -> None:
         message = f"Evicted from node {pod['spec'].get('nodeName')}: {why}"
-        life, now = life_of(workload), round(self._clock.now() * 1000)
+        life, now = workload_state_of(workload), round(self._clock.now() * 1000)
         lasting = lasting_checks(self._check(each.name) for each in life.checks)
         try:
             after = evict(life, NODE_FAILURES, message, now, lasting=lasting)

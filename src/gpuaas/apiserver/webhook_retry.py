@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gpuaas.apiserver.calling import Refused, post, words
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.webhook_client import Refused, post, words
 from gpuaas.apiserver.webhooks import Question, Reply, Unasked
 
 _ROUNDS: Final = 100  # far more than there can be webhooks to ask; a webhook whose answers keep changing ends here

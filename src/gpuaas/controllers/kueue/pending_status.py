@@ -15,7 +15,7 @@ from gpuaas.base.errors import ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
-from gpuaas.engine.plan import Passed
+from gpuaas.engine.plan import Skipped
 from gpuaas.engine.reasons import Token
 from gpuaas.kueue.status import resource_requests
 from gpuaas.kueue.unadmitted import reason_of
@@ -58,7 +58,7 @@ class Words:
         self._clock = clock
         self._recorder = recorder
         self._turn = turn
-        self._unsaid: dict[str, Passed] = {}
+        self._unsaid: dict[str, Skipped] = {}
         self._since: dict[str, float] = {}  # when each of these was first passed over, in the same order
         self._saying: set[str] = set()
         self._speakers = 0
@@ -73,7 +73,7 @@ class Words:
     def idle(self) -> bool:
         return not self._tasks
 
-    def say(self, passed: Iterable[Passed]) -> None:
+    def say(self, passed: Iterable[Skipped]) -> None:
         now = self._clock.monotonic()
         for each in passed:
             self._unsaid[each.key] = each
@@ -175,7 +175,7 @@ class Words:
         self._saying.discard(key)
         self._find_speakers()
 
-    async def _pass(self, passed: Passed) -> bool:
+    async def _pass(self, passed: Skipped) -> bool:
         """Whether it was written."""
         obj = self._find(passed.key)
         try:
@@ -199,7 +199,7 @@ class Words:
             _log.debug("pending %s: %s", passed.key, error)
         return False
 
-    def _waits_unsaid(self, obj: Object, passed: Passed) -> bool:
+    def _waits_unsaid(self, obj: Object, passed: Skipped) -> bool:
         """Whether it still waits, and its condition does not say so yet."""
         if holds(obj, "QuotaReserved") or self._unsaid.get(passed.key) is not passed:
             return False
@@ -207,7 +207,7 @@ class Words:
         said = found.get("reason"), found.get("message"), found.get("observedGeneration")
         return said != (self._reason(passed), passed.message, obj["metadata"].get("generation"))
 
-    def _reason(self, passed: Passed) -> str:
+    def _reason(self, passed: Skipped) -> str:
         """Blocked only by PodsReady of others: set the condition, record no event."""
         if self.granular():
             return reason_of(passed.token)
