@@ -13,6 +13,7 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
+from gpuaas.assembly.multikueue import multikueue_loops
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.views import ViewsServer
@@ -56,6 +57,7 @@ async def start_controllers(
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
+    made += multikueue_loops(parts, deps, core.counts.series)
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:

@@ -63,7 +63,7 @@ async def mig(story: Story) -> None:
     await label(story, "all-2g.10gb")
     await story.see("its jobs are asked to leave", _event(story, _SLICED, "CardDrained"))
     await story.see("they save their state first", _event(story, _SLICED, "CheckpointSignal"))
-    await story.see("the card is cut anew", offers(story, "nvidia.com/mig-2g.10gb", 3))
+    await story.see("the card is partitioned again", offers(story, "nvidia.com/mig-2g.10gb", 3))
     await story.see("the jobs queue again", _waiting(story, 7))
     await label(story, "all-9g.99gb")
     await story.see("a cut that cannot be fails", _failed(story, "all-9g.99gb"))

@@ -37,6 +37,7 @@ from gpuaas.controllers.gpu_nodes.surface import (
 from gpuaas.devices import faults, inventory, sharing
 from gpuaas.devices.advertise import CONFIG, config_in_force, stale_labels, stale_resources
 from gpuaas.devices.cards import Card
+from gpuaas.devices.foreign import is_ill, with_foreign
 from gpuaas.devices.holding import held_by
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.mig_config import Configs, MigConfigError
@@ -203,8 +204,8 @@ class GpuNodes(Controller):
         if name not in self._cards:
             self._cards[name] = inventory.restored(owned.cards(), annotations.get(inventory.ANNOTATION, ""))
             self._changes[name] = change.decode(annotations.get(change.ANNOTATION, ""))
-        found, _ = faults.read_faults(annotations.get(faults.ANNOTATION, "")) if owned.simulated else ((), ())
-        cards = faults.marked(_as_owned(self._cards[name], owned), found)
+        found, _ = faults.read_faults(annotations.get(faults.ANNOTATION, ""))
+        cards = with_foreign(faults.marked(_as_owned(self._cards[name], owned), found), annotations)
         since, closed = self._closed.get(name, (self.clock.monotonic(), frozenset[str]()))
         text, now = annotations.get(CONFIG, ""), self.clock.now()
         at = Moment(
@@ -344,7 +345,7 @@ class GpuNodes(Controller):
         known = str(before.get("message") or "") if before.get("status") == "False" else ""
         for card in cards:
             words = _ill(card)
-            if card.unhealthy and words not in known:
+            if is_ill(card) and words not in known:
                 self.recorder.event(
                     NODES, node, WARNING, "GPUUnhealthy", f"{words}; it takes no work, its pods are moved"
                 )
@@ -353,7 +354,7 @@ class GpuNodes(Controller):
                     self.recorder.event(
                         NODES, node, NORMAL, "XidIgnored", f"card {card.index} ({card.uuid}): {fault.note}"
                     )
-        if known and not any(card.unhealthy for card in cards):
+        if known and not any(is_ill(card) for card in cards):
             self.recorder.event(NODES, node, NORMAL, "GPURecovered", f"every card takes work again; before: {known}")
 
 

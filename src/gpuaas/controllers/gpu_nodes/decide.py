@@ -19,6 +19,7 @@ from gpuaas.controllers.gpu_nodes.surface import Surface
 from gpuaas.devices import sharing
 from gpuaas.devices.advertise import Advertised, advertise, config_in_force, default_config, keep, with_default_strategy
 from gpuaas.devices.cards import Card
+from gpuaas.devices.foreign import is_ill
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.mps import daemons
 from gpuaas.devices.offer import Offer, offer
@@ -60,8 +61,8 @@ def decide(
     changes: Changes,
     at: Moment,
 ) -> Decision:
-    """`cards`: closed only where they are ill. `kept`: the annotation of the configuration in force."""
-    ill = tuple(card for card in cards if card.unhealthy)
+    """`cards`: closed only where they are ill or others use them. `kept`: the annotation of the configuration in force."""
+    ill = tuple(card for card in cards if is_ill(card))
     mig = mig_of(cards, labels, surface, changes.mig, at)
     chosen, advertised = _advertised(mig.cards, machine, labels, surface, kept, at.sharing)
     drained = _Sharing(mig.cards)
