@@ -16,7 +16,7 @@ from gpuaas.client.protocol import Client, Object
 from gpuaas.engine.lifecycle import NODE_FAILURES, evict
 from gpuaas.executors.owners import Owners
 from gpuaas.kueue.integrations.outcome import eviction_of, is_finished, is_reserved
-from gpuaas.kueue.workload_state import workload_state_of, status_with
+from gpuaas.kueue.workload_state import status_with, workload_state_of
 from gpuaas.runtime.controller import Deps
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import owners_of, uid_of
