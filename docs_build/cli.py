@@ -14,6 +14,7 @@ _GROUPS: Final = {
     "Submit and look": ("run", "notebook", "ps", "why", "logs", "cancel"),
     "Queues and GPUs": ("queues", "gpus", "share", "mig", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),
+    "Many clusters": ("fleet",),
     "Administer": ("user", "backup", "restore"),
     "Try and check": ("demo", "replay"),
 }

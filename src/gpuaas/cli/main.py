@@ -30,6 +30,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "audit": ("gpuaas.cli.audit", "audit", "Who was preempted by whom, and what was lost."),
     "stop": ("gpuaas.cli.queues", "stop", "Stop a queue or a workload."),
     "resume": ("gpuaas.cli.queues", "resume", "Let it go on."),
+    "fleet": ("gpuaas.cli.fleet.command", "fleet", "Many clusters: create, join, leave, list, drain, delete."),
     "apply": ("gpuaas.cli.objects", "apply", "Make the cluster be as manifests say."),
     "get": ("gpuaas.cli.get", "get", "Show objects."),
     "delete": ("gpuaas.cli.objects", "delete", "Delete objects."),

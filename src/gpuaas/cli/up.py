@@ -394,6 +394,11 @@ def restart(home: Home) -> None:
     _detach(home, Started.load(home))
 
 
+def start_detached(home: Home, clusters: Sequence[str], port: int = 0) -> None:
+    """Start for the first time, detached, with the fleet that the home has; the clusters are served in this order."""
+    _detach(home, Started(port, "127.0.0.1", (), tuple(clusters), True))
+
+
 def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -27,7 +27,7 @@ from gpuaas.kueue.multikueue.copies import clone_of
 from gpuaas.kueue.multikueue.decide import Remote, State
 from gpuaas.kueue.multikueue.names import EVICTED_ON_MANAGER, HUB, REASON, REDISPATCH_LOST
 from gpuaas.kueue.multikueue.owners import Job, job_of, workload_named
-from gpuaas.kueue.workload_state import holds, life_of, status_with
+from gpuaas.kueue.workload_state import holds, status_with, workload_state_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
@@ -283,7 +283,7 @@ class Dispatch(Controller):
 
     async def _answer(self, workload: Object, check: Object, answer: decide.Answer) -> None:
         newest = self._workloads.get(*key_of(workload)) or workload
-        life = life_of(newest)
+        life = workload_state_of(newest)
         found = next((each for each in life.checks if each.name == check["name"]), None)
         if found is None:
             return

@@ -1,6 +1,6 @@
 """A view of one resource on a worker, limited by labels: listed, then kept fresh by a watch.
 
-Other than `runtime.informer` it does not hide failures: whoever follows it learns that the worker cannot be reached, and
+Other than `runtime.informer` it does not hide failures: its follower learns that the worker cannot be reached, and
 decides when to try again. What is known stays known meanwhile.
 """
 
@@ -87,7 +87,7 @@ class RemoteView:
                 self._resume = obj["metadata"].get("resourceVersion") or self._resume
 
     def forget(self, namespace: str, name: str) -> None:
-        """It was deleted just now: nobody must act on it before the watch tells."""
+        """It was deleted just now: no action on it before the watch's event."""
         self._objects.pop(Key(namespace, name), None)
 
     def _put(self, key: Key, new: Object | None) -> None:

@@ -68,7 +68,7 @@ class Workers:
         return [held.worker for held in self._held.values()]
 
     def lost_since(self, name: str) -> float:
-        """Since when nobody can reach the cluster, also where nothing says any more how."""
+        """Since when the cluster is unreachable, also where its kubeconfig is gone."""
         worker = self.get(name)
         if worker is not None and worker.lost_since is not None:
             return worker.lost_since
@@ -111,7 +111,7 @@ class Workers:
         self._tell(name)
 
     def forget(self, name: str) -> None:
-        """Nobody asks for the cluster any more."""
+        """The cluster is no longer in use."""
         self._gone.pop(name, None)
 
     async def close(self) -> None:
@@ -130,8 +130,8 @@ class Workers:
                 held.close()
 
     def _news(self, news: News) -> None:
-        for told in self._on_news:
-            told(news)
+        for handler in self._on_news:
+            handler(news)
 
     def _changed(self, name: str) -> None:
         following = self._next.get(name)
@@ -141,5 +141,5 @@ class Workers:
         self._tell(name)
 
     def _tell(self, name: str) -> None:
-        for told in self._on_change:
-            told(name)
+        for handler in self._on_change:
+            handler(name)

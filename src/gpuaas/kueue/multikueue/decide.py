@@ -1,7 +1,7 @@
 """What is due for one dispatched workload: a pure function of the hub's workload and its copies on the workers.
 
 `decide` follows upstream's order of looking (kueue 0.19 `multikueue/workload.go`): end, eviction, changed spec, winner,
-nomination. The result is a list of actions; whoever carries them out reads the state again afterwards, so every action may
+nomination. The result is a list of actions; the loop that performs them reads the state again afterwards, so every action may
 be repeated. Where `State.strict` is false it departs from upstream in four places, each marked `Ours`:
 
 * a copy whose cluster left the configuration is kept while it runs; only its successors go elsewhere;
@@ -53,7 +53,7 @@ class State:
     now: float
     lost_timeout: float
     nominates: Sequence[str] | None = None
-    """What the dispatcher wants nominated; None: somebody else writes that."""
+    """What the dispatcher wants nominated; None: another controller writes that."""
     redispatch_lost: bool = True
     keep_finished: float = 0.0
     """Seconds for which the copy of a finished workload stays, so that its logs can be read."""

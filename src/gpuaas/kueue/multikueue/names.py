@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuaas.engine.companions import MULTIKUEUE
+from gpuaas.engine.check_conflicts import MULTIKUEUE
 from gpuaas.kueue.integrations.keys import MULTIKUEUE_ORIGIN, WORKER_POD
 
 ORIGIN: Final = MULTIKUEUE_ORIGIN
