@@ -28,7 +28,7 @@ from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.references import refers, unmounted, unset
 from gpuaas.executors.script import Script
-from gpuaas.executors.simulated_lifetimes import ContainerLife, Life
+from gpuaas.executors.simulated_lifetimes import ContainerLife, Life, life_of
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.admit import Rejection, rejection
 from gpuaas.nodefit.book import place_of, read_pod
