@@ -9,11 +9,11 @@ from gpuaas.client.resources import PODS
 from gpuaas.fleet.multikueue.checks import MultiKueueChecks
 from gpuaas.fleet.multikueue.clusters import MultiKueueClusters
 from gpuaas.fleet.multikueue.dispatch import Dispatch
-from gpuaas.fleet.multikueue.held_leases import HeldLeases
-from gpuaas.fleet.multikueue.hub_lease import HubLease
-from gpuaas.fleet.multikueue.pods import VIEW as PODS_VIEW
-from gpuaas.fleet.multikueue.pods import HubLogs, PodImages
+from gpuaas.fleet.multikueue.hub_leases import HubLeaseController
+from gpuaas.fleet.multikueue.lease_renewal import LeaseRenewal
 from gpuaas.fleet.multikueue.remote_jobs import enabled
+from gpuaas.fleet.multikueue.shadow_pods import VIEW as PODS_VIEW
+from gpuaas.fleet.multikueue.shadow_pods import HubLogs, ShadowPodController
 from gpuaas.fleet.multikueue.worker import Follows
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.multikueue.leases import lease_name
@@ -41,10 +41,10 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series) -> list[Lo
         found = parts.cluster.store.get("/namespaces//kube-system")
         return str(found.obj["metadata"]["uid"]) if found is not None else ""
 
-    def lease(client: Client) -> HubLease | None:
+    def lease(client: Client) -> LeaseRenewal | None:
         rules = configured.now.multikueue
         name = lease_name(rules.origin, hub())
-        return HubLease(client, clock, CONFIGURATION_NAMESPACE, name, hub(), rules.worker_lost_timeout)
+        return LeaseRenewal(client, clock, CONFIGURATION_NAMESPACE, name, hub(), rules.worker_lost_timeout)
 
     deps = deps.under(MANAGER)
     connections = Workers(clock, dial, follows, (lambda _: None) if strict else lease, strict=strict)
@@ -53,8 +53,8 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series) -> list[Lo
         MultiKueueChecks(deps),
         Dispatch(deps, connections, configured, series, hub=hub, strict=strict),
     ]
-    made.append(HeldLeases(deps))
+    made.append(HubLeaseController(deps))
     if not strict:
-        made.append(PodImages(deps, connections))
+        made.append(ShadowPodController(deps, connections))
         parts.cluster.logs = HubLogs(parts.cluster.logs, connections, deps.informers.of(WORKLOADS).get, clock)
     return made

@@ -17,7 +17,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
 from gpuaas.fleet.multikueue.nominations import Nominations
 from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
-from gpuaas.fleet.multikueue.worker import News, Worker
+from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import outcome
@@ -27,7 +27,7 @@ from gpuaas.kueue.multikueue.copies import clone_of
 from gpuaas.kueue.multikueue.decide import Remote, State
 from gpuaas.kueue.multikueue.names import EVICTED_ON_MANAGER, HUB, REASON, REDISPATCH_LOST
 from gpuaas.kueue.multikueue.owners import Job, job_of, workload_named
-from gpuaas.kueue.workload_state import holds, life_of, status_with
+from gpuaas.kueue.workload_state import holds, status_with, workload_state_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
@@ -83,7 +83,7 @@ class Dispatch(Controller):
             self._followed.append(informer)
         connections.subscribe(self._remote_changed, self._connection_changed)
 
-    # Whose news concerns whom.
+    # Whose event concerns whom.
 
     def _check_changed(self, old: Object | None, new: Object | None) -> None:
         name = (new or old or {})["metadata"]["name"]
@@ -113,11 +113,11 @@ class Dispatch(Controller):
         named = [each["metadata"]["name"] for each in self._checks.all() if checks.config_named(each) == name]
         return [key_of(each) for each in self._dispatched() if (self._check_of(each) or {}).get("name") in named]
 
-    def _remote_changed(self, news: News) -> None:
-        if news.beside:
+    def _remote_changed(self, event: RemoteEvent) -> None:
+        if event.beside:
             return
-        meta = news.obj["metadata"]
-        name = meta["name"] if news.resource == WORKLOADS else workload_named(news.obj)
+        meta = event.obj["metadata"]
+        name = meta["name"] if event.resource == WORKLOADS else workload_named(event.obj)
         if name:
             self.queue.add_after(Key(meta.get("namespace", ""), name), self._delay)
 
@@ -179,6 +179,8 @@ class Dispatch(Controller):
         assert job is not None
         assert adapter is not None
         config = self._configs.get("", checks.config_named(self._checks.get("", check["name"]) or {"spec": {}}))
+        if config is None and self._strict:
+            return None  # upstream cannot read the group then, and leaves what runs alone
         remotes = self._remotes(workload, adapter, config)
         choice = self._nominations.choose(workload, check, adapter, config, remotes)
         state = State(
@@ -283,16 +285,16 @@ class Dispatch(Controller):
 
     async def _answer(self, workload: Object, check: Object, answer: decide.Answer) -> None:
         newest = self._workloads.get(*key_of(workload)) or workload
-        life = life_of(newest)
-        found = next((each for each in life.checks if each.name == check["name"]), None)
+        state = workload_state_of(newest)
+        found = next((each for each in state.checks if each.name == check["name"]), None)
         if found is None:
             return
         now = round(self.clock.now() * 1000)
         since = found.since if found.state == answer.state else now
-        life = set_check(life, replace(found, state=answer.state, message=answer.message, since=since))  # type: ignore[arg-type]
+        state = set_check(state, replace(found, state=answer.state, message=answer.message, since=since))
         if answer.cluster:
-            life = replace(life, cluster=answer.cluster, nominated=())
-        await write_status(self.client, WORKLOADS, newest, status_with(newest, life))
+            state = replace(state, cluster=answer.cluster, nominated=())
+        await write_status(self.client, WORKLOADS, newest, status_with(newest, state))
         if answer.event:
             kind = WARNING if answer.event == "Warning" else NORMAL
             self.recorder.event(WORKLOADS, newest, kind, REASON, answer.message[:_EVENT_LIMIT], action=REASON)

@@ -22,7 +22,7 @@ from gpuaas.runtime.metadata import Key, key_of, uid_of
 @dataclass(frozen=True, slots=True)
 class Choice:
     clusters: tuple[str, ...] | None
-    """None: somebody else nominates."""
+    """None: an external dispatcher writes the nominations."""
     again: float | None = None
     """Seconds until more are nominated."""
 

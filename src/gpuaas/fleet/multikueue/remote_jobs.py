@@ -1,7 +1,7 @@
 """Jobs on workers: made, followed and deleted, and their status brought to the hub's job.
 
-How each kind is treated is a row of `kueue.multikueue.adapters`. A remote job that does not carry our origin is somebody
-else's: it is never written to.
+How each kind is treated is a row of `kueue.multikueue.adapters`. A remote job without this hub's origin
+label belongs to another client: the hub never writes to it.
 """
 
 import contextlib

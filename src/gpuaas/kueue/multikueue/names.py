@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gpuaas.engine.companions import MULTIKUEUE
+from gpuaas.engine.check_conflicts import MULTIKUEUE
 from gpuaas.kueue.integrations.keys import MULTIKUEUE_ORIGIN, WORKER_POD
 
 ORIGIN: Final = MULTIKUEUE_ORIGIN
@@ -26,7 +26,7 @@ EPOCH: Final = "gpuaas.dev/dispatch-epoch"
 DISPATCH: Final = "gpuaas.dev/dispatch"
 """On a Workload of the hub: the clusters that were considered for it, and why each was or was not chosen."""
 CLUSTER: Final = "gpuaas.dev/cluster"
-"""On the hub's image of a pod: the cluster where it runs."""
+"""On the hub's shadow of a pod: the cluster where it runs."""
 NODE: Final = "gpuaas.dev/cluster-node"
 """And the node there."""
 ELSEWHERE: Final = "gpuaas.dev/runs-elsewhere"

@@ -10,7 +10,7 @@ import asyncio
 import base64
 from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.base.errors import NotFound, Unauthorized
@@ -36,8 +36,8 @@ from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.fleet.multikueue.checks import MultiKueueChecks
 from gpuaas.fleet.multikueue.clusters import MultiKueueClusters
 from gpuaas.fleet.multikueue.dispatch import Dispatch
-from gpuaas.fleet.multikueue.held_leases import HeldLeases
-from gpuaas.fleet.multikueue.hub_lease import HubLease
+from gpuaas.fleet.multikueue.hub_leases import HubLeaseController
+from gpuaas.fleet.multikueue.lease_renewal import LeaseRenewal
 from gpuaas.fleet.multikueue.worker import Follows
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configuration, Configured
@@ -258,7 +258,7 @@ class World:
             _furnish(cluster, gpus * (len(self.workers) if name == "hub" else 1), **checks)
         self._wire_up()
 
-    async def __aenter__(self) -> World:
+    async def __aenter__(self) -> Self:
         for name in self.clusters:
             await self.start(name)
         await self.settle()
@@ -287,7 +287,7 @@ class World:
         if name == "hub":
             made += self._hub_loops(deps, configured)
         elif self.leases:
-            made.append(HeldLeases(deps))
+            made.append(HubLeaseController(deps))
         self._running[name] = Controllers(deps, made)
         await self._running[name].start()
 
@@ -296,9 +296,9 @@ class World:
             name = access.server.removeprefix("https://")
             return Link(self.clusters[name], self.wires[name], self.clock)  # type: ignore[return-value]
 
-        def lease(client: Client) -> HubLease | None:
+        def lease(client: Client) -> LeaseRenewal | None:
             name = lease_name(self.rules.origin, "hub")
-            return HubLease(client, self.clock, "kueue-system", name, "hub", self.rules.worker_lost_timeout)
+            return LeaseRenewal(client, self.clock, "kueue-system", name, "hub", self.rules.worker_lost_timeout)
 
         connections = Workers(
             self.clock,
@@ -450,10 +450,10 @@ class World:
                 checks = [(c["state"], c["message"]) for c in status.get("admissionChecks") or ()]
                 placed = status.get("clusterName"), status.get("nominatedClusterNames")
                 lines.append(f"{name} {each['metadata']['name']} {placed} {said} {checks}")
-            for each in cluster.all(JOBS):
-                lines.append(
-                    f"{name} job {each['metadata']['name']} {each['spec'].get('suspend')} {each.get('status')}"
-                )
+            lines += [
+                f"{name} job {each['metadata']['name']} {each['spec'].get('suspend')} {each.get('status')}"
+                for each in cluster.all(JOBS)
+            ]
         return "\n".join(lines)
 
 
