@@ -56,8 +56,9 @@ async def start_controllers(
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
-    made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
-    made += multikueue_loops(parts, deps, core.counts.series)
+    views = ViewsServer(parts, deps, core)
+    made += (views, *executors(parts, deps, fleet, home, gpus))
+    made += multikueue_loops(parts, deps, core.counts.series, views)
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:

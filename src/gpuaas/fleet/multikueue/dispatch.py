@@ -15,6 +15,7 @@ from gpuaas.base.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from gpuaas.client.kueue import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
+from gpuaas.fleet.multikueue.explain import remote_lines
 from gpuaas.fleet.multikueue.nominations import Nominations
 from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
 from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
@@ -78,7 +79,7 @@ class Dispatch(Controller):
         self._jobs = RemoteJobs(deps, self._configured, hub)
         for informer in self._jobs.informers:
             self._followed.append(informer)
-        self._nominations = Nominations(deps, connections, self._configured, strict=strict)
+        self._nominations = Nominations(deps, connections, self._configured, self.recorder, strict=strict)
         for informer in self._nominations.informers:
             self._followed.append(informer)
         connections.subscribe(self._remote_changed, self._connection_changed)
@@ -159,6 +160,15 @@ class Dispatch(Controller):
         local = self._workloads.get(namespace, name)
         return local is None or is_deleting(local) or holds(local, "Finished")
 
+    def explain(self, namespace: str, name: str) -> list[str]:
+        """How its copies stand on the workers; nothing for a workload that is not dispatched."""
+        workload = self._workloads.get(namespace, name)
+        if workload is None or self._check_of(workload) is None or holds(workload, "Finished"):
+            return []
+        problems = self._nominations.problems(key_of(workload))
+        timeout = self._configured.now.multikueue.worker_lost_timeout
+        return list(remote_lines(self._connections, workload, problems, timeout, self.clock))
+
     # Reading.
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -182,7 +192,8 @@ class Dispatch(Controller):
         if config is None and self._strict:
             return None  # upstream cannot read the group then, and leaves what runs alone
         remotes = self._remotes(workload, adapter, config)
-        choice = self._nominations.choose(workload, check, adapter, config, remotes)
+        notes = next((annotations_of(each) for each in self._jobs.local(workload, job, adapter)), {})
+        choice = self._nominations.choose(workload, adapter, config, remotes, notes)
         state = State(
             workload,
             check,
@@ -198,6 +209,8 @@ class Dispatch(Controller):
         plan = decide.decide(state)
         for action in plan.actions:
             await self._do(action, workload, check, job, adapter)
+        nominated = any(isinstance(each, decide.Nominate) for each in plan.actions)
+        await self._nominations.record(workload, choice, nominated=nominated)
         waits = [each for each in (plan.again, choice.again) if each is not None]
         return Requeue(min(waits)) if waits else None
 
@@ -278,7 +291,6 @@ class Dispatch(Controller):
             subresource="status",
             field_manager=MANAGER,
         )
-        await self._nominations.record(workload, clusters)
         for cluster in clusters:
             if cluster not in ((workload.get("status") or {}).get("nominatedClusterNames") or ()):
                 self._count("dispatched", workload, cluster)

@@ -113,6 +113,10 @@ class Worker:
     def sees(self, resource: Resource) -> bool:
         return resource not in self.unusable
 
+    def shows(self, name: str) -> bool:
+        """Whether the view of this name can be read."""
+        return name in self.beside and self.beside[name] not in self._hidden
+
     def forget(self, resource: Resource, namespace: str, name: str) -> None:
         view = self._views.get(resource)
         if view is not None:
