@@ -43,7 +43,7 @@ JSON: Final = b"application/json"
 _wall: Final = SystemClock()  # what is said on the wire is the world's time, whatever time the cluster lives in
 _REASONS = {
     200: b"OK", 201: b"Created", 202: b"Accepted", 204: b"No Content", 301: b"Moved Permanently", 302: b"Found",
-    304: b"Not Modified", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
+    303: b"See Other", 304: b"Not Modified", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
     405: b"Method Not Allowed", 406: b"Not Acceptable", 408: b"Request Timeout", 409: b"Conflict", 410: b"Gone",
     411: b"Length Required", 413: b"Request Entity Too Large", 415: b"Unsupported Media Type",
     422: b"Unprocessable Entity", 429: b"Too Many Requests", 431: b"Request Header Fields Too Large",

@@ -28,6 +28,8 @@ class Running:
     url: str
     clusters: tuple[str, ...]
     version: str
+    pages: str = ""
+    """The address of the pages without TLS, for this machine's browsers; "" where there is none."""
 
 
 class Locked(Exception):
@@ -100,6 +102,25 @@ class Home:
     def kept_logs(self) -> Path:
         """Of pods that no store knows any more."""
         return self.path / "kept-logs"
+
+    @property
+    def native(self) -> Path:
+        """What is built for this machine."""
+        return self.path / "native"
+
+    @property
+    def foreign_rule(self) -> Path:
+        """Present where foreign processes on cards are ignored (`gpuaas up --ignore-foreign`)."""
+        return self.path / "ignore-foreign"
+
+    def ignores_foreign(self) -> bool:
+        return self.foreign_rule.exists()
+
+    def ignore_foreign(self, *, ignores: bool) -> None:
+        if ignores:
+            self.keep(self.foreign_rule.name, "")
+        else:
+            self.foreign_rule.unlink(missing_ok=True)
 
     @property
     def fleet(self) -> Path:
@@ -181,7 +202,8 @@ class Home:
             return None
         try:
             said = json.loads((self.state).read_text())
-            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"])
+            pages = str(said.get("pages", ""))
+            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"], pages)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -194,6 +216,16 @@ class Home:
 
     def remember_port(self, port: int) -> None:
         self.keep("port", str(port))
+
+    def last_web_port(self) -> int:
+        """The plain port of the pages in the run before, so that bookmarks go on working."""
+        try:
+            return int((self.path / "web-port").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def remember_web_port(self, port: int) -> None:
+        self.keep("web-port", str(port))
 
 
 def _locked(path: Path, flags: int, lock: int) -> int:
