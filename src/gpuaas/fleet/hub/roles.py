@@ -1,6 +1,6 @@
 """What the hub may do on a worker: MultiKueue's credential, and the agent's, which gives MultiKueue its own.
 
-MultiKueue's is what its adapters call and nothing else; the original's add-on grants less than Kueue 0.19 uses
+MultiKueue's is what its adapters call, the right to name the owner of a copy, and nothing else; the original's add-on grants less than Kueue 0.19 uses
 (RayServices, updates of workloads), which keeps every cluster out. An account can only grant what it has, so the agent's
 role contains MultiKueue's and needs neither `escalate` nor `bind`.
 """
@@ -10,9 +10,8 @@ from typing import Final
 
 from gpuaas.client.protocol import Object
 
-_COPIED: Final = ("create", "delete", "get", "list", "watch", "set-owner")
-"""What becomes of a job on its worker. With `set-owner` it keeps the owner it has on the hub; real Kubernetes has no such
-verb and nothing that asks for it."""
+_COPIED: Final = ("create", "delete", "get", "list", "set-owner", "watch")
+"""`set-owner`: what is copied to a worker stays the hub's user's (gpuaas.api.owner); other servers know no such verb."""
 _READ: Final = ("get", "list", "watch")
 
 

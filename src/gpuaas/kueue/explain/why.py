@@ -17,6 +17,7 @@ from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.explain import Explanation
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
+from gpuaas.kueue.explain.closed_cards import closed_cards, ways_to_open
 from gpuaas.kueue.explain.evidence import (
     fewer_would_do,
     flavor_lines,
@@ -52,6 +53,7 @@ from gpuaas.kueue.explain.remedies import (
     selecting,
 )
 from gpuaas.kueue.explain.snapshot import Picture, engine_of, owner_of, pods_of, state_of
+from gpuaas.kueue.multikueue.explain import dispatch_lines
 from gpuaas.kueue.workload_state import conditions_of, is_kept_out, is_true
 
 View = Mapping[str, Any]
@@ -198,12 +200,13 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
         state = state_of(workload)
         words = f"it was admitted by ClusterQueue {queue} at {since}"
         words += "" if state == "Running" else "; its pods are not all ready yet"
-        return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
+        evidence = (*_places(workload), *dispatch_lines(workload))
+        return Answer(_subject(workload), state, "Admitted", words, evidence, (), queue)
     unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
-    evidence = (*_once(lines), *_places(workload), *unmatched.values())
-    ways = tuple(placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
+    evidence = (*_once(lines), *_places(workload), *closed_cards(picture, workload), *unmatched.values())
+    ways = (*ways_to_open(picture, workload), *placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
     return Answer(_subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, ways, queue)
 
 
@@ -242,6 +245,7 @@ def _checking(picture: Picture, workload: View, conditions: Mapping[str, Any]) -
     queue = workload["status"]["admission"]["clusterQueue"]
     names = ", ".join(each["name"] for each in waiting) or "its checks"
     evidence = tuple(f"check {each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
+    evidence += tuple(dispatch_lines(workload))
     words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
     ways = tuple(answering(picture, workload, each["name"]) for each in waiting[:_MOST_WAYS])
     return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)
@@ -335,9 +339,11 @@ def _waiting(
     large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
     before = _before(picture, conditions)
     quota = (*quota_lines(found), *fewer_would_do(picture, workload))
-    evidence = (*quota, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
+    closed = closed_cards(picture, workload)
+    evidence = (*quota, *closed, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
     smaller = (f"less {resource} in each pod, and more pods" for resource in large)
-    ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
+    opening = ways_to_open(picture, workload) if closed else ()
+    ways = (*opening, *smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
     if found.token is Token.BACKING_OFF and is_kept_out(conditions):
         ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""
