@@ -30,6 +30,7 @@ from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.health import Health
 from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
+from gpuaas.apiserver.notebooks.hosts import is_notebook_origin
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
 from gpuaas.apiserver.prepared import OFF_LOOP, Workers
@@ -57,6 +58,12 @@ _WARNING = 256  # and of each, where they are more
 _NO_NAMES = (".", "..")  # parts of a path that mean no object
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a collection, not of an object
+
+
+class NotebookOrigin(ApiError):
+    """A page of some notebook asks: a tenant's code, in the browser of whoever opened it."""
+
+    code, reason = 403, "Forbidden"
 
 
 class Server:
@@ -129,6 +136,8 @@ class Server:
         shows_credentials = b"authorization" in request.headers
         if not shows_credentials and (nonresource.is_open(path) or (self.open_metrics and path == "/metrics")):
             return nonresource.answer(self, cluster, info, request)
+        if b"origin" in request.headers and is_notebook_origin(request.headers[b"origin"]):
+            raise NotebookOrigin("the Origin header names a notebook's page; the API answers none of them")
         access = self.access[cluster.name]
         user = access.authenticate(request.headers, request.peer_certificate)
         if user is None:
@@ -137,6 +146,8 @@ class Server:
         user = access.impersonated(user, request.headers, info)
         if info.resource and info.group in cluster.computed:
             return cluster.computed[info.group].answer(user, info, request)  # type: ignore[no-any-return]
+        if not info.resource and (mount := cluster.mounts.get(path[1:].partition("/")[0])) is not None:
+            return mount(user, path, request)  # type: ignore[no-any-return]
         access.authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)

@@ -13,6 +13,7 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.assembly.app_wrappers import install_app_wrapper_rules
 from gpuaas.assembly.bootstrap import bootstrap
+from gpuaas.assembly.profiles import install_profiles
 from gpuaas.assembly.quota_gate import QuotaGate
 from gpuaas.assembly.runtime_classes import install_runtime_classes
 from gpuaas.assembly.system_priorities import install_system_priorities
@@ -70,6 +71,7 @@ async def open_cluster(
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
     configured = configured or Configured()
+    install_profiles(cluster, strict="odh" in strict)
     quota = install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
     install_system_priorities(cluster)

@@ -129,6 +129,7 @@ class ControlPlane:
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
         self._remember_port()
+        await self._open_notebooks()
         starting = asyncio.create_task(self._run_crew(), name="crew")
         starting.add_done_callback(self._crew_started)
         self._stack.push_async_callback(self._dismiss, starting)
@@ -200,6 +201,14 @@ class ControlPlane:
                     return other
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
+
+    async def _open_notebooks(self) -> None:
+        from gpuaas.assembly.notebooks import make_door, serve_door
+
+        machine = self.settings.clusters[0] if self.settings.fleet is None else ""
+        listener = await serve_door(self.home, make_door(self.home, self.clusters, self.trust, self.clock, machine))
+        if listener is not None:
+            self._stack.push_async_callback(listener.stop)
 
     def _remember_port(self) -> None:
         """One that only stands in for a port that was taken is not remembered: kubeconfigs people have name the other."""

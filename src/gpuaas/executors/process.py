@@ -28,6 +28,7 @@ from gpuaas.executors.environment import Missing, environment_of
 from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.nodes import NodeSpec
+from gpuaas.executors.notebook_places import NotebookPlaces
 from gpuaas.executors.process_environment import devices_of, inherited
 from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
@@ -65,12 +66,21 @@ class ProcessKubelet(Kubelet):
     name = "process-kubelet"
     workers = 4
 
-    def __init__(self, deps: Deps, node: NodeSpec, folder: Path, foreign: Collection[str] = ()) -> None:
-        """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove."""
+    def __init__(
+        self,
+        deps: Deps,
+        node: NodeSpec,
+        folder: Path,
+        foreign: Collection[str] = (),
+        notebooks: NotebookPlaces | None = None,
+    ) -> None:
+        """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove. `notebooks`: where those
+        are kept; None where there is no place for them."""
         super().__init__(deps)
         self._node = node
         self._folder = folder
         self._foreign = foreign
+        self._notebooks = notebooks
         self._runs: dict[str, Run] = {}
         self._seen_over: set[str] = set()
         self._logs = LogKeeper()
@@ -233,6 +243,8 @@ class ProcessKubelet(Kubelet):
             environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
             for name, value in devices_of(pod, container["name"]).items() if self._node.found else ():
                 environment.set(name, value)
+            for name, value in self._notebooks.variables(pod).items() if self._notebooks is not None else ():
+                environment.set(name, value)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:
             raise Refused(f"container {container['name']}: {error}") from None
@@ -246,7 +258,8 @@ class ProcessKubelet(Kubelet):
     def _work_folder(self, pod: Object, container: Mapping[str, Any]) -> Path:
         asked = container.get("workingDir")
         if not asked:
-            folder = self.folder_of(pod) / "work"
+            kept = self._notebooks.work_folder(pod) if self._notebooks is not None else None
+            folder = kept or self.folder_of(pod) / "work"
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:

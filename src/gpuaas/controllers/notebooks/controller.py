@@ -9,6 +9,7 @@ from typing import Any
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import PODS, SERVICES, STATEFUL_SETS
+from gpuaas.controllers.notebooks.command import COMMAND
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.controller import Controller, Deps, Requeue, owner_key
 from gpuaas.runtime.events import NORMAL
@@ -92,6 +93,8 @@ def _pod_spec(name: str, namespace: str, spec: Mapping[str, Any]) -> Object:
         first = containers[0]
         if spec.get("runtimeClassName") != PROCESS_CLASS:  # a process has no image with such a folder
             first.setdefault("workingDir", "/home/jovyan")
+        elif not first.get("command") and not first.get("args"):
+            first["command"] = list(COMMAND)
         first.setdefault("ports", [{"containerPort": _PORT, "name": "notebook-port", "protocol": "TCP"}])
         prefix = {"name": "NB_PREFIX", "value": f"/notebook/{namespace}/{name}"}
         others = [one for one in first.get("env") or () if one["name"] != "NB_PREFIX"]

@@ -1,0 +1,81 @@
+"""Notebooks, put together: the door people open them through, its loopback port, and where this machine keeps them."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gpuaas.apiserver.listener import Listener, listen
+from gpuaas.apiserver.notebooks.door import NotebookDoor
+from gpuaas.apiserver.notebooks.sessions import Sessions
+from gpuaas.apiserver.security.files import write_private
+from gpuaas.assembly.clusters import ClusterParts
+from gpuaas.assembly.home import Home
+from gpuaas.assembly.trust import Trust
+from gpuaas.base.clock import Clock
+from gpuaas.executors.notebook_places import NoPlace, NotebookPlaces, places_in
+
+_log = logging.getLogger("gpuaas")
+_LOOPBACK: Final = "127.0.0.1"
+_KEY_BYTES: Final = 32
+
+
+def machine_places(home: Home, cluster: str) -> NotebookPlaces | None:
+    try:
+        return places_in(home.path, cluster)
+    except NoPlace as problem:
+        _log.warning("notebooks of this machine cannot be opened: %s", problem)
+        return None
+
+
+def make_door(home: Home, parts: Mapping[str, ClusterParts], trust: Trust, clock: Clock, machine: str) -> NotebookDoor:
+    """`machine`: the cluster whose pods are processes here; "" where there is none."""
+    places = machine_places(home, machine) if machine else None
+
+    def socket_of(cluster: str, uid: str) -> Path | None:
+        return places.socket(uid) if places is not None and cluster == machine else None
+
+    clusters = {name: one.cluster for name, one in parts.items()}
+    access = {name: one.access for name, one in parts.items()}
+    sessions = Sessions(_key(home.path / "notebook-sessions.key"), clock)
+    return NotebookDoor(clusters, access, trust.users, sessions, socket_of)
+
+
+async def serve_door(home: Home, door: NotebookDoor) -> Listener | None:
+    """On the port of the last start, so that open pages go on; another where that is taken."""
+    known = home.path / "notebook-port"
+    wanted = _port_in(known)
+    for port in (wanted, 0) if wanted else (0,):
+        try:
+            listener = await listen(door.handle, _LOOPBACK, port, None, door.knows)
+        except OSError as error:
+            _log.warning("notebooks: port %s of %s: %s", port or "any", _LOOPBACK, error)
+            continue
+        door.port = listener.port
+        if not wanted:
+            home.keep(known.name, str(listener.port))
+        return listener
+    return None
+
+
+def _port_in(path: Path) -> int:
+    try:
+        found = int(path.read_text())
+    except (OSError, ValueError):
+        return 0
+    return found if 0 < found < 65536 else 0
+
+
+def _key(path: Path) -> bytes:
+    """Kept, so that notebooks that are open stay open over a restart."""
+    try:
+        found = path.read_bytes()
+    except OSError:
+        found = b""
+    if len(found) != _KEY_BYTES:
+        found = secrets.token_bytes(_KEY_BYTES)
+        write_private(path, found)
+    return found
