@@ -158,7 +158,8 @@ async def _opened(client: HttpClient, namespace: str, name: str, at: str) -> str
             if row["simulated"]:
                 click.echo(f"notebook/{name} runs on a simulated node: it holds its GPUs, but no program runs to open")
                 return ""
-            return await _link(client, namespace, name)
+            if await _answers(client, namespace, name):
+                return await _link(client, namespace, name)
         if row["state"] in ("Failed", "Stopped"):
             raise click.ClickException(f"notebook/{name}: {words}")
         if row["waits"] and since >= _QUEUED:
@@ -168,6 +169,18 @@ async def _opened(client: HttpClient, namespace: str, name: str, at: str) -> str
         if left <= 0:
             raise click.ClickException(f"notebook/{name} does not become ready; see:  gpuaas logs notebook/{name}{at}")
         await asyncio.sleep(_EVERY)
+
+
+async def _answers(client: HttpClient, namespace: str, name: str) -> bool:
+    """Whether its server does: a pod is ready before the program in it is."""
+    from gpuaas.base.errors import ApiError
+
+    try:
+        await client.raw("GET", f"/notebook/{namespace}/{name}/api", accept="*/*")
+    except ApiError as error:
+        if error.code == 503:
+            return False
+    return True
 
 
 async def _link(client: HttpClient, namespace: str, name: str) -> str:

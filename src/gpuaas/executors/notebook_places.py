@@ -7,6 +7,7 @@ needs no free port, is reached by nobody but the owner of the folder, and has th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -42,7 +43,12 @@ class NotebookPlaces:
     def work_folder(self, pod: Mapping[str, Any]) -> Path | None:
         """None for a pod that is no notebook's."""
         name = _name(pod)
-        return self.folder / pod["metadata"]["namespace"] / name if name else None
+        if not name:
+            return None
+        with contextlib.suppress(OSError):  # who uses it finds out
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.parent.chmod(0o700)
+        return self.folder / pod["metadata"]["namespace"] / name
 
     def socket(self, pod_uid: str) -> Path:
         return self.sockets / f"{hashlib.sha256(pod_uid.encode()).hexdigest()[:_HEX]}.sock"

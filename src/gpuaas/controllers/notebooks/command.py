@@ -17,7 +17,7 @@ MISSING: Final = f"Jupyter is not installed on this machine; install it:  {INSTA
 SCRIPT: Final = f"""\
 set -- --ServerApp.sock="$NB_SOCKET" --ServerApp.sock_mode=0600 --ServerApp.base_url="$NB_PREFIX/" \\
   --ServerApp.root_dir="$PWD" --ServerApp.open_browser=False --ServerApp.allow_remote_access=True \\
-  --IdentityProvider.token= --PasswordIdentityProvider.hashed_password= --ServerApp.quit_button=False "$@"
+  --IdentityProvider.token= --PasswordIdentityProvider.hashed_password= --ServerApp.quit_button=False --ServerApp.allow_root=True "$@"
 [ -n "$NB_JUPYTER" ] && [ -x "$NB_JUPYTER" ] && exec "$NB_JUPYTER" "$@"
 for each in jupyter-lab jupyter-notebook jupyter-server; do
   command -v "$each" >/dev/null && exec "$each" "$@"
