@@ -13,7 +13,6 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
 from gpuaas.assembly.identity import identity_of
-from gpuaas.assembly.notebooks import machine_places
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES
@@ -56,6 +55,8 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
 
 
 def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Controller]:
+    from gpuaas.assembly.notebooks import asking, machine_places
+    from gpuaas.controllers.notebooks import NotebookActivity
     from gpuaas.executors.claim import claim
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
@@ -71,8 +72,12 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
         _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    kubelet = ProcessKubelet(deps, node, folder, foreign, machine_places(home, parts.cluster.name))
-    return [NodeKeeper(deps, [node], "process"), kubelet, *_gpu_nodes(deps, [node])]
+    places = machine_places(home, parts.cluster.name)
+    made: list[Controller] = [NodeKeeper(deps, [node], "process")]
+    made.append(ProcessKubelet(deps, node, folder, foreign, places))
+    if places is not None:
+        made.append(NotebookActivity(deps, asking(places)))
+    return [*made, *_gpu_nodes(deps, [node])]
 
 
 def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuaas.apiserver.listener import Listener, listen
 from gpuaas.apiserver.notebooks.door import NotebookDoor
 from gpuaas.apiserver.notebooks.sessions import Sessions
+from gpuaas.apiserver.notebooks.upstream import NotThere, fetch
 from gpuaas.apiserver.security.files import write_private
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.home import Home
@@ -18,9 +20,14 @@ from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock
 from gpuaas.executors.notebook_places import NoPlace, NotebookPlaces, places_in
 
+if TYPE_CHECKING:
+    from gpuaas.controllers.notebooks.activity import Ask
+
 _log = logging.getLogger("gpuaas")
 _LOOPBACK: Final = "127.0.0.1"
 _KEY_BYTES: Final = 32
+_ASK_WITHIN: Final = 10.0  # seconds a notebook's server has to say what it does
+_ANSWER_LIMIT: Final = 1024 * 1024  # bytes of that
 
 
 def machine_places(home: Home, cluster: str) -> NotebookPlaces | None:
@@ -59,6 +66,25 @@ async def serve_door(home: Home, door: NotebookDoor) -> Listener | None:
             home.keep(known.name, str(listener.port))
         return listener
     return None
+
+
+def asking(places: NotebookPlaces) -> Ask:
+    """Asks a notebook's server for its kernels and terminals, over its socket."""
+
+    async def ask(pod_uid: str, namespace: str, name: str) -> tuple[Any, Any] | None:
+        answers = []
+        for part in ("kernels", "terminals"):
+            try:
+                target = f"/notebook/{namespace}/{name}/api/{part}"
+                status, body = await fetch(places.socket(pod_uid), target, within=_ASK_WITHIN, limit=_ANSWER_LIMIT)
+                if status != 200:
+                    return None
+                answers.append(json.loads(body))
+            except (NotThere, OSError, ValueError, RecursionError):
+                return None
+        return answers[0], answers[1]
+
+    return ask
 
 
 def _port_in(path: Path) -> int:

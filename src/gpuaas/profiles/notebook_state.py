@@ -15,6 +15,7 @@ from gpuaas.profiles.paths import Object, annotation
 
 STOPPED: Final = "kubeflow-resource-stopped"
 BY_KUEUE: Final = "kueue.x-k8s.io/suspended"
+BECAUSE: Final = "gpuaas.dev/stopped-because"
 _LOCK: Final = "odh-notebook-controller-lock"
 _OF_THE_QUEUE: Final = frozenset(
     ("Queued", "Inadmissible", "Failed", "Preempted", "Evicted", "Requeued", "Complete", "AdmissionCheck")
@@ -60,8 +61,8 @@ def state_of(notebook: Object, workload: Object | None, pod: Object | None, queu
 
 
 def _stopped(notebook: Object) -> NotebookState:
-    since = annotation(notebook, STOPPED)
-    return NotebookState("Stopped", f"since {since}; it holds no CPU or GPU")
+    since, because = annotation(notebook, STOPPED), annotation(notebook, BECAUSE)
+    return NotebookState("Stopped", f"since {since}{f' ({because})' if because else ''}; it holds no CPU or GPU")
 
 
 def _statuses(pod: Object) -> list[Mapping[str, Any]]:

@@ -121,7 +121,7 @@ class NotebookController(Controller):
         self._notebooks = self.follow(deps.informers.of(NOTEBOOKS))
         self._sets = self.follow(deps.informers.of(STATEFUL_SETS), owner_key("Notebook"))
         self._services = self.follow(deps.informers.of(SERVICES), owner_key("Notebook"))
-        self._pods = self.follow(deps.informers.of(PODS), _notebook_of)
+        self._pods = self.follow(deps.informers.of(PODS), notebook_of)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         notebook = self._notebooks.get(*key)
@@ -178,6 +178,6 @@ def _covers(have: Any, want: Any) -> bool:
     return bool(have == want)
 
 
-def _notebook_of(pod: Mapping[str, Any]) -> Iterable[Key]:
+def notebook_of(pod: Mapping[str, Any]) -> Iterable[Key]:
     name = labels_of(pod).get(_NAME)
     return (Key(pod["metadata"].get("namespace") or "", name),) if name else ()
