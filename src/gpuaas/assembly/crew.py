@@ -19,6 +19,7 @@ from gpuaas.assembly.views import ViewsServer
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock
 from gpuaas.controllers import all_controllers
+from gpuaas.controllers.hardware_profiles import ConvertedProfiles, DefaultProfiles
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.executors.machine import Gpus
 from gpuaas.runtime.controller import Controllers, Deps
@@ -56,6 +57,8 @@ async def run_crew(
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
+    if "odh" not in parts.strict:
+        made += (ConvertedProfiles(deps), DefaultProfiles(deps))
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:
