@@ -64,7 +64,7 @@ _MODULES: Final = ("jupyterlab", "jupyter_server")
 @click.option("--no-wait", is_flag=True, help="Return at once, without the link.")
 @on_a_cluster()
 @click.pass_context
-def notebook(context: click.Context, target: Target, no_wait: bool, **wanted: Any) -> None:
+def notebook(context: click.Context, /, target: Target, no_wait: bool, **wanted: Any) -> None:
     """Ask for a notebook with GPUs, and get the link that opens it:  gpuaas notebook --profile l4-1gpu"""
     if context.invoked_subcommand is not None:
         return

@@ -51,7 +51,7 @@ async def chosen(client: HttpClient, namespace: str, wanted: str) -> Object:
     raise click.ClickException(f'there is no hardware profile "{wanted}" for namespace {namespace}; there are: {known}')
 
 
-def annotations(profile: Object) -> dict[str, Any]:
+def naming(profile: Object) -> dict[str, Any]:
     metadata = profile["metadata"]
     return {NAME: metadata["name"], NAMESPACE: metadata["namespace"]}
 

@@ -30,7 +30,7 @@ _ORDER_OF: Final = "odh-dashboard-config"
 )
 @on_a_cluster("wide")
 @click.pass_context
-def profiles(context: click.Context, target: Target, feature: str | None) -> None:
+def profiles(context: click.Context, /, target: Target, feature: str | None) -> None:
     """The hardware profiles: what one gets, the queue, and how many are free now for you."""
     if context.invoked_subcommand is None:
         _list(target, [feature] if feature else [])

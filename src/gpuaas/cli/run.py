@@ -123,7 +123,7 @@ async def profile_for(client: "HttpClient", namespace: str, wanted: str, queue: 
     own = profile_choice.queue_of(profile)
     if queue and own and queue != own:
         raise WrongOption(f'--queue {queue}: hardware profile "{wanted}" goes through queue {own}; leave --queue out')
-    return Picked(own and await queue_for(client, namespace, own), {"annotations": profile_choice.annotations(profile)})
+    return Picked(own and await queue_for(client, namespace, own), {"annotations": profile_choice.naming(profile)})
 
 
 def left_to_profile(options: Sequence[str]) -> dict[str, str]:

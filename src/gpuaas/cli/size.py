@@ -107,7 +107,8 @@ def _products_here(target: Target) -> list[str] | None:
 
 def smallest(total: float, here: list[str] | None) -> list[Fit]:
     """The smallest that fits of each kind (slice, one card, several cards), with the least memory first."""
-    slices, cards = [], []
+    slices: list[Fit] = []
+    cards: list[Fit] = []
     for fit in _candidates(here):
         if fit.memory_mib * _MIB >= total:
             (slices if "mig" in fit.resource else cards).append(fit)

@@ -48,7 +48,8 @@ class NotebookPlaces:
         with contextlib.suppress(OSError):  # who uses it finds out
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.parent.chmod(0o700)
-        return self.folder / pod["metadata"]["namespace"] / name
+        namespace: str = pod["metadata"]["namespace"]
+        return self.folder / namespace / name
 
     def socket(self, pod_uid: str) -> Path:
         return self.sockets / f"{hashlib.sha256(pod_uid.encode()).hexdigest()[:_HEX]}.sock"

@@ -94,7 +94,7 @@ def _starting(pod: Object | None) -> str:
     if pod is None:
         return "its pod is being made"
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    scheduled = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
+    scheduled: Mapping[str, Any] = next((one for one in conditions if one.get("type") == "PodScheduled"), {})
     if scheduled.get("status") == "False":
         return f"no node takes it: {scheduled.get('message') or scheduled.get('reason') or ''}"
     waiting = [(one.get("state") or {}).get("waiting") or {} for one in _statuses(pod)]

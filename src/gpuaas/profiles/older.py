@@ -139,7 +139,8 @@ def _scheduling(spec: Object, moved: list[str]) -> Object | None:
     if current is not None:
         _say_dropped(spec, moved)
         return None
-    moved.append(f"{' and '.join(f'spec.{key}' for key in node)} read as spec.scheduling.node, with type Node")
+    verb = "is" if len(node) == 1 else "are"
+    moved.append(f"{' and '.join(f'spec.{key}' for key in node)} {verb} read as spec.scheduling.node, with type Node")
     return {"type": "Node", "node": {key: value for key, value in node.items() if value}}
 
 

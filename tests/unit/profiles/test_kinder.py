@@ -117,7 +117,10 @@ def test_what_was_accepted_before_does_not_block_another_change() -> None:
     """An administrator narrowed the profile: the notebook can still be stopped, but not made larger."""
     running = notebook(where="team", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}})
     narrowed = profile("small", {**CPU, "maxCount": 2})
-    stopped = {**running, "metadata": {**running["metadata"], "annotations": {NAME: "small", NAMESPACE: "team", "s": "1"}}}
+    stopped = {
+        **running,
+        "metadata": {**running["metadata"], "annotations": {NAME: "small", NAMESPACE: "team", "s": "1"}},
+    }
     assert not reviewed(stopped, narrowed, old=running).errors
     larger = notebook(where="team", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "6"}})
     assert [error.path for error in reviewed(larger, narrowed, old=running).errors] == [
@@ -132,7 +135,9 @@ def test_what_was_accepted_before_does_not_block_another_change() -> None:
 )
 def test_a_limit_without_a_request(identifier: Any, limit: str, expected: str) -> None:
     name = identifier["identifier"]
-    found_resources = resources_of(reviewed(notebook(resources={"limits": {name: limit}}), profile("small", identifier)))
+    found_resources = resources_of(
+        reviewed(notebook(resources={"limits": {name: limit}}), profile("small", identifier))
+    )
     assert found_resources == {"requests": {name: expected}, "limits": {name: limit}}
 
 

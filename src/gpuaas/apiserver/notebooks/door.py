@@ -278,7 +278,7 @@ class NotebookDoor:
             raise
         if exchange.status == 101 and socket:
             stream = Stream(_never)
-            stream.socket = partial(Splice, exchange, upgraded_head(exchange.fields), may, release)
+            stream.socket = partial(_join, exchange, may, release)
             return stream
         return await _answer(request, exchange, added, release)
 
@@ -343,6 +343,16 @@ def _foreign(request: Request) -> str:
     if site not in ("", "none", "same-origin") and request.header(b"sec-fetch-mode") != "navigate":
         return f"The Sec-Fetch-Site header is {site}; from elsewhere this notebook can only be navigated to."
     return ""
+
+
+def _join(
+    exchange: Exchange,
+    may: Callable[[], bool],
+    release: Callable[[], None],
+    transport: asyncio.Transport,
+    connections: set[Any],
+) -> None:
+    Splice(exchange, upgraded_head(exchange.fields), may, release, transport, connections)
 
 
 async def _answer(

@@ -100,7 +100,8 @@ class NotebookActivity(Controller):
             return None
         pod = self._pods.get(key.namespace, f"{key.name}-0")
         if STOPPED in annotations_of(notebook) or pod is None:
-            return await self._forget(notebook)
+            await self._forget(notebook)
+            return None
         settings = await self._settings()
         if is_ready(pod):
             await self._look(key, notebook, uid_of(pod), settings)
