@@ -291,7 +291,7 @@ class Bundled:
         return names
 
     def definition(self) -> Object:
-        """The CustomResourceDefinition, built anew from shared parts."""
+        """The CustomResourceDefinition, built from shared parts."""
         metadata: Object = {"name": self.name}
         if self.annotations:
             metadata["annotations"] = dict(self.annotations)

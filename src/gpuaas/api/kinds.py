@@ -48,7 +48,7 @@ class Behaviour:
     annotations_count = False  # ... and of annotations (Deployment)
     graceful = False  # deletion with a grace period (pods)
     allow_create_on_update = False  # PUT to a name that does not exist creates it (Lease, Event, …)
-    keep_status_on_create = False  # whoever registers the object brings its status (Node)
+    keep_status_on_create = False  # the registering client brings its status (Node)
     orphan_by_default = False  # deletion without a propagation policy leaves the dependents (Job, for old clients)
     unconditional_update = True  # PUT without a resourceVersion overwrites
     webhook = ""  # custom kinds: the name of the validating webhook whose part this plays; its errors are `Denied`

@@ -32,7 +32,7 @@ BindingCheck = Callable[[Operation, Object, str], None]
 _PROTECTED = frozenset({"default", "kube-system", "kube-public"})
 
 
-def _nobody_knows(_user: "User", _question: Question) -> Answer:
+def _no_authorizer(_user: "User", _question: Question) -> Answer:
     return Answer(False, "")
 
 
@@ -63,7 +63,7 @@ class Admission:
         self.bindings: list[BindingCheck] = []
         """Asked with the pod and its node when a Binding is about to be written; may refuse it, or note on the pod why
         it was allowed."""
-        self.decide: Decide = _nobody_knows  # for expressions that ask; whoever guards the cluster brings it
+        self.decide: Decide = _no_authorizer  # for expressions that use `authorizer`; the cluster's access sets it
         self.register("", "pods", self._pod)
         self.register("", "persistentvolumeclaims", self._claim)
         self.register("", "persistentvolumes", self._volume)

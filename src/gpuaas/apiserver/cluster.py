@@ -14,7 +14,7 @@ from gpuaas.apiserver.read import ListCache
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 from gpuaas.machinery.schema.model import SchemaSet
-from gpuaas.runtime.aside import Aside
+from gpuaas.runtime.quarantine import Aside
 from gpuaas.store import Store
 
 
@@ -46,7 +46,7 @@ class Cluster:
         self._watchers: dict[Resource, set[Callable[[], None]]] = {}
 
     def put_quietly(self, key: str, obj: dict[str, Any]) -> None:
-        """A write of the server's own that nobody waits for; the store still has it before any later one."""
+        """A write of the server's own that is not awaited; the store still has it before any later one."""
         meta = {**obj["metadata"]}
         changed = {**obj, "metadata": meta}
 

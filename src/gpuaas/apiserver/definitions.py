@@ -39,7 +39,7 @@ _MARK = BUNDLED.encode()
 _CHANGED_MARK = f'"{BUNDLED}":"{_CHANGED}"'.encode()
 _NOT_CONVERTED = "conversion webhooks are not called: versions of the kind differ by their schemas only"
 _COMPONENT = "apiextensions-apiserver"
-_TOGETHER = 2  # definitions written at once: no heap of trees that nobody needs later
+_TOGETHER = 2  # definitions written at once: no heap of trees that are not needed later
 _ours: set[str] = set()  # digests of definitions this process wrote itself; anybody can write the annotation
 DEFINITIONS = Target("apiextensions.k8s.io", "v1", "customresourcedefinitions", False, "CustomResourceDefinition")
 
@@ -77,7 +77,7 @@ class DefinitionVersion(BuiltinVersion):
 
 
 def leave_to_the_user(_op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
-    """One of ours that somebody else changes is not ours any more."""
+    """A bundled definition that a client changes is the client's from then on."""
     annotations = obj["metadata"].get("annotations") or {}
     if old is None or BUNDLED not in annotations or old["spec"] == obj["spec"] or _digest(obj["spec"]) in _ours:
         return
@@ -235,7 +235,7 @@ class Definitions:
             self._serve({**definition, "spec": {**definition["spec"], "names": names}})
 
     def _taken(self, definition: Mapping[str, Any]) -> Taken:
-        """By others of the group. What we ship stands in nobody's way: who brings a kind of that name means it."""
+        """By others of the group. Bundled definitions give way: a client that defines a kind of that name replaces ours."""
         if _marked_ours(definition):
             return Taken()
         group, name = definition["spec"]["group"], definition["metadata"]["name"]
@@ -330,7 +330,7 @@ class Definitions:
             left = [each for each in entry.obj["metadata"].get("finalizers") or () if each != CRD_CLEANUP]
             await self._client.patch(DEFINITIONS, name, {"metadata": {"finalizers": left or None}})
         except ApiError:
-            return  # somebody else got there first
+            return  # another task was first
 
     async def _empty_resource(self, resource: Resource) -> None:
         store = self._cluster.store
@@ -343,14 +343,14 @@ class Definitions:
                 await self._client.delete(
                     target, meta["name"], meta.get("namespace", ""), propagation=Propagation.BACKGROUND
                 )
-            while store.count(resource.prefix):  # finalizers: whoever set them removes them
+            while store.count(resource.prefix):  # finalizers: their owners remove them
                 await watch.next()
         finally:
             watch.close()
 
 
 def _is_ours(entry: Entry) -> bool:
-    """As we wrote it, which is told without decoding it."""
+    """Whether it is as we wrote it, without decoding it."""
     return _MARK in entry.raw and _CHANGED_MARK not in entry.raw
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from gpuaas.api.kinds import Object
-from gpuaas.apiserver.asking import asks_webhooks
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import dry_run_problems
 from gpuaas.apiserver.requestinfo import whole_number
 from gpuaas.apiserver.settling import told_when_visible
+from gpuaas.apiserver.webhook_retry import asks_webhooks
 from gpuaas.apiserver.write import put, remove
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid
@@ -130,7 +130,7 @@ def _delete_one(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitabl
 def delete_entry(op: Operation, entry: Entry, options: DeleteOptions) -> Awaitable[Outcome]:
     op.cluster.admission.judge_deletion(op, entry)
     if not (op.dry_run or op.hub.behaviour.graceful or op.resource.prefix == "/namespaces/"):
-        last = entry.outline()  # most have nothing to wait for, and then nobody looks at more than their metadata
+        last = entry.outline()  # most have nothing to wait for, and then only their metadata is read
         _check(op, last, options.preconditions)
         if not _finalizers(op, last["metadata"], options):
             last["metadata"].pop("finalizers", None)

@@ -61,7 +61,7 @@ class Discovery:
         return self._groups
 
     def is_builtin(self, group: str, version: str = "") -> bool:
-        """Whether Kubernetes' own types live there: something unknown beside them is told of, elsewhere it is no path."""
+        """Whether Kubernetes' own types live there: an unknown resource beside them gets a Status, elsewhere the path is unknown."""
         found = self.groups().get(group, {})
         lists = [found.get(version, [])] if version else list(found.values())
         return any(not resource.custom for kinds in lists for resource, _ in kinds)

@@ -1,4 +1,4 @@
-"""Whether the server is well: the checks behind `/livez`, `/readyz` and `/healthz`, and what monitors are told of them.
+"""Whether the server is well: the checks behind `/livez`, `/readyz` and `/healthz`, and their reports to monitors.
 
 Each is named as the real server names it: who probes `/readyz/etcd` asks after the store.
 """
@@ -13,7 +13,7 @@ _TEXT: Final = b"text/plain; charset=utf-8"
 
 
 class Health:
-    """What was found each time somebody asked."""
+    """The result of each probe."""
 
     def __init__(self) -> None:
         self._found: Counter[tuple[str, str, str]] = Counter()
@@ -31,8 +31,8 @@ class Health:
             lines.append(f"[+]{name} ok" if good else f"[-]{name} failed: reason withheld")
         unknown = sorted(left_out - set(checks(kind, stored=stored, ending=ending)))
         if unknown:
-            told = ", ".join(f'"{name}"' for name in unknown)
-            lines.append(f"warn: some health checks cannot be excluded: no matches for {told}")
+            names = ", ".join(f'"{name}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         if well and "verbose" not in query:
             return Response(200, b"ok", _TEXT)
         lines.append(f"{kind} check {'passed' if well else 'failed'}")

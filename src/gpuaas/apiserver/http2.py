@@ -2,7 +2,7 @@
 
 The same handlers as HTTP/1.1's (`http`): requests in, responses and streams out. Each stream is an `Exchange`: it grows
 until the client has said everything, is answered in its turn, and ends. What a client may do is bounded (streams, bodies,
-headers, what it takes back), and who breaks the rules is told which and let go. What goes out is `http2_sending`'s, how
+headers, what it takes back), and a client that breaks the rules gets a GOAWAY with the rule. What goes out is `http2_sending`'s, how
 frames and header blocks look is `frames`'.
 """
 
@@ -31,7 +31,7 @@ from gpuaas.apiserver.http import (
     split_target,
 )
 from gpuaas.apiserver.http2_sending import CANCEL, WINDOW, Exchange, Outbox, Sender
-from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.load_shedding import Slices
 from gpuaas.apiserver.wirelimits import (
     MAX_BODY,
     MAX_HEADERS,
@@ -425,7 +425,7 @@ class Http2Connection(asyncio.Protocol):
             self._abandon(exchange)
 
     def _abandon(self, exchange: Exchange) -> None:
-        """The client no longer wants it, or can no longer be told."""
+        """The client no longer wants it, or can no longer be reached."""
         if exchange.task is not None:
             exchange.task.cancel()
         self._close(exchange)

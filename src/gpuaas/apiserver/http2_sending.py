@@ -274,7 +274,7 @@ class Sender:
             self._resume(exchange)
 
     def go_on(self) -> None:
-        """There may be room again: whoever waits goes on, one after the other."""
+        """There may be room again: waiting senders go on, one after the other."""
         for exchange in tuple(self._blocked.values()):
             if not self._room or self._window <= 0:
                 return

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gpuaas.api.kinds import Object
-from gpuaas.base.repeats import digest
+from gpuaas.base.memo import digest
 
 _MOST: Final = 256
 _LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept
@@ -32,7 +32,7 @@ class KnownOwners:
         self, obj: Object, by: tuple[str, ...], now: str, find: Callable[[], list[Object] | None]
     ) -> list[Object] | None:
         """Of an object that is made by a manager: who makes it owns all of it, whatever it is called, and whatever its
-        labels and annotations say. Its status is nobody's."""
+        labels and annotations say. Its status has no owner."""
         shape = _shape(obj)
         if shape is None:
             return find()
@@ -55,7 +55,7 @@ class KnownOwners:
         now: str,
         find: Callable[[], list[Object] | None],
     ) -> list[Object] | None:
-        """Of a change of these places by a manager (and through which subresource), after which nobody has other times
+        """Of a change of these places by a manager (and through which subresource), after which no entry has other times
         than those in `stored` and `now`."""
         if any("time" not in entry for entry in stored):
             return find()

@@ -1,6 +1,6 @@
 """The in-process client: the same protocol as over HTTPS, without the wire.
 
-Objects it returns are the store's own; nobody changes them. Every call goes through the same verbs as a request does,
+Objects it returns are the store's own; callers never change them. Every call goes through the same verbs as a request does,
 as a user of its own who may do everything, so that controllers cannot do what a client could not.
 """
 

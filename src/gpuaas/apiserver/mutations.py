@@ -1,7 +1,7 @@
 """MutatingAdmissionPolicies at work: what the policies bound to a write change of it, one after the other.
 
 They see the object as the plugins before them left it; what they leave is read and defaulted as if it had been sent so.
-Each is asked once: `reinvocationPolicy` is not followed, since nobody changes the object after them.
+Each is asked once: `reinvocationPolicy` is not followed, since no later step changes the object.
 """
 
 from collections.abc import Iterator, Mapping

@@ -163,7 +163,7 @@ def _json(request: Request, document: Mapping[str, Any], media: bytes = JSON) ->
 
 
 def _raw(request: Request, body: bytes, media: bytes = JSON) -> Response:
-    """With a tag, so that a client that has the document already is told so."""
+    """With a tag, so that a client that has the document already gets 304."""
     tag = b'"%b"' % hashlib.sha256(body).hexdigest().upper().encode()
     if request.headers.get(b"if-none-match") == tag:
         return Response(304, b"", media, ((b"etag", tag),))

@@ -55,7 +55,7 @@ def new_metadata(op: Operation, meta: Object) -> None:
         meta["name"] = _generated(op, str(meta["generateName"]))
     meta["uid"] = op.cluster.ids.uid()
     meta["creationTimestamp"] = rfc3339(op.cluster.clock.now())
-    if op.answers is not None:  # a verb that begins anew makes the object its judges have seen
+    if op.answers is not None:  # a retried verb makes the object that its webhooks have seen
         made = {key: meta[key] for key in ("name", "uid", "creationTimestamp") if key in meta}
         meta.update(op.answers.setdefault("made", made))
     if op.hub.behaviour.generation:

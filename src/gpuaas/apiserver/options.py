@@ -42,7 +42,7 @@ def read_write_options(op: Operation, info: RequestInfo, user_agent: str, *, app
 
 
 def check_timeout(info: RequestInfo) -> None:
-    """How long a client is ready to wait must be a span of time as Go writes it; nobody waits that long here."""
+    """How long a client is ready to wait must be a span of time as Go writes it; no request waits that long here."""
     text = info.query.get("timeout")
     if not text or info.verb == "watch" or _SPAN.fullmatch(text):
         return

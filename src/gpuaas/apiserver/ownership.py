@@ -29,7 +29,7 @@ _BY_KIND = {
     ),
 }
 _REQUESTS = ("certificates.k8s.io", "certificatesigningrequests")
-"""Nobody owns what a request says: it never changes."""
+"""Fields without owners: a request never changes them."""
 _REQUEST = ssa.from_paths([("f:spec",), ("f:status",)])
 _APPROVAL = ssa.from_paths([("f:spec",), ("f:status", "f:certificate")])
 
@@ -68,7 +68,7 @@ def _owners_of_new(op: Operation, obj: Object, now: float) -> list[Object] | Non
 
 
 def changes(op: Operation, old: Object, obj: Object) -> ssa.Comparison | None:
-    """Which places this request changes; None where they cannot be told."""
+    """Which places this request changes; None where they are unknown."""
     try:
         return ssa.changes(old, obj, op.version.schema, _reset_fields(op))
     except ssa.TypedError:

@@ -1,6 +1,6 @@
 """Writes granted on their own that change one part of an object: finalize, ephemeralcontainers, resize, approval.
 
-Each takes the part from what was sent and everything else from what is there, so that whoever may do the one thing can
+Each takes its part from the request and everything else from the stored object, so that a user who may do the one thing can
 do nothing else.
 """
 

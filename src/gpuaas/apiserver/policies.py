@@ -291,9 +291,9 @@ class Request:
 
     def _options(self) -> dict[str, Any]:
         op = self.op
-        told = {key: op.query[key] for key in ("fieldManager", "fieldValidation") if op.query.get(key)}
+        options = {key: op.query[key] for key in ("fieldManager", "fieldValidation") if op.query.get(key)}
         kind = {"kind": _OPTIONS[self._operation], "apiVersion": "meta.k8s.io/v1"}
-        return {**kind, **({"dryRun": ["All"]} if op.dry_run else {}), **told}
+        return {**kind, **({"dryRun": ["All"]} if op.dry_run else {}), **options}
 
 
 def check_matching(resources: View) -> None:

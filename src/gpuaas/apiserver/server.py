@@ -30,6 +30,7 @@ from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.health import Health
 from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
+from gpuaas.apiserver.load_shedding import Turns
 from gpuaas.apiserver.notebooks.hosts import is_notebook_origin
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
@@ -37,7 +38,6 @@ from gpuaas.apiserver.prepared import OFF_LOOP, Workers
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
-from gpuaas.apiserver.turns import Turns
 from gpuaas.base.errors import (
     ApiError,
     BadRequest,
@@ -61,7 +61,7 @@ _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a coll
 
 
 class NotebookOrigin(ApiError):
-    """A page of some notebook asks: a tenant's code, in the browser of whoever opened it."""
+    """A page of a notebook asks: a tenant's code, in the browser of the user who opened it."""
 
     code, reason = 403, "Forbidden"
 
@@ -72,7 +72,7 @@ class Server:
         self.default = next(iter(self.clusters.values()))
         self.access = dict(access)
         self.requests = requests
-        self.open_metrics = False  # without credentials: only where nobody else can reach the port
+        self.open_metrics = False  # without credentials: only where no other machine reaches the port
         self.ready = True
         self.health = Health()
         self.turns = Turns()  # for those who work behind the server

@@ -1,7 +1,7 @@
 """What an object says it is: it must agree with the path it is sent to, and what it does not say is taken from there.
 
 Kubernetes reads an object as what it calls itself before it asks whether that is what belongs here, so mistakes of an
-object of another kind are told first. A custom resource must name its kind; another one than its definition's is found
+object of another kind are reported first. A custom resource must name its kind; another one than its definition's is found
 out only when everything else about the request is right.
 """
 
@@ -83,7 +83,7 @@ def check_kind(obj: Object, kind: str) -> None:
 
 
 def _unnamed(op: Operation, obj: Object, text: str) -> str:
-    """Why nobody can say what this is."""
+    """Why the kind cannot be determined."""
     api_version = obj.get("apiVersion")
     if api_version and str(api_version).count("/") > 1:
         return f"unexpected GroupVersion string: {api_version}"

@@ -1,7 +1,7 @@
 """Admission webhooks: who registered for a write is asked about it, and may change or refuse it.
 
-A verb never waits, so nobody can be asked in the middle of one. `change` and `judge` look for the answer among those the
-operation brings; where there is none they raise `Unasked`, module asking asks, and the verb begins anew with what it
+A verb never waits, so no webhook can be called in the middle of one. `change` and `judge` look for the answer among those the
+operation brings; where there is none they raise `Unasked`, module asking calls the webhook, and the verb is retried with what it
 learned, on whatever is true by then. Only webhooks with a URL are asked: a service has no address here, and who brings
 one that needs it is warned (gpuaas.api.kubernetes.rules.webhooks).
 """
@@ -205,7 +205,7 @@ def _before_it_is_new(op: Operation, shown: View) -> Object:
 
 
 def _timeless(said: View) -> Object:
-    """Without the times at which somebody came to own something: asked again a second later, it is the same question."""
+    """Without the times of managed fields: asked again a second later, it is the same question."""
     return {
         key: {**value, "metadata": {k: v for k, v in value["metadata"].items() if k != "managedFields"}}
         if key in ("object", "oldObject") and value

@@ -15,7 +15,7 @@ from gpuaas.apiserver.http import SLOW_READER, Answer, Request, Response, Stream
 from gpuaas.apiserver.security.authn import asks_for_socket, subprotocols
 from gpuaas.apiserver.wirelimits import FrameAllowance
 
-_LARGEST: Final = 64 * 1024  # of what clients say, and nobody listens to
+_LARGEST: Final = 64 * 1024  # of client messages, which are discarded
 _SALT: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _NORMAL, _PROTOCOL_ERROR, _POLICY, _TOO_BIG = 1000, 1002, 1008, 1009

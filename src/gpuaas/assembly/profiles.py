@@ -1,4 +1,4 @@
-"""Hardware profiles at admission: injection into workloads, older shapes of profiles, and what a profile's writer is told.
+"""Hardware profiles at admission: injection into workloads, older shapes of profiles, and warnings for their authors.
 
 The rules are package profiles'; here they get the profiles and nodes there are, from the store as it is at this very
 write. `--strict odh` answers as Open Data Hub's operator; otherwise module kinder decides. Parts of the control plane

@@ -13,14 +13,14 @@ from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
+from gpuaas.assembly.cluster_context import PODS_ON, ClusterContext, Refused, set_label
 from gpuaas.assembly.quota_gate import QuotaGate
-from gpuaas.assembly.surroundings import PODS_ON, Refused, Surroundings, set_label
 from gpuaas.base.errors import Denied
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, PODS
 from gpuaas.controllers.leader_worker_sets.sets import NAME as SET_NAME
-from gpuaas.controllers.leader_worker_sets.sets import completed, told
+from gpuaas.controllers.leader_worker_sets.sets import add_group_environment, completed
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import keys, leader_worker_set, pod_rules, replicated, rules
 from gpuaas.kueue.integrations.integration import CannotCompose, Find, Integration, Suspendable
@@ -35,7 +35,7 @@ _POD = Pod()
 
 
 def install_job_webhooks(cluster: Cluster, configured: Configured | None = None) -> QuotaGate:
-    around = Surroundings(cluster, configured or Configured())
+    around = ClusterContext(cluster, configured or Configured())
     for kind in JOB_KINDS:
         hook = JobWebhook(kind, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, hook.default)
@@ -57,7 +57,7 @@ def install_job_webhooks(cluster: Cluster, configured: Configured | None = None)
 def _tell_group(op: Operation, obj: Object, old: Old) -> None:
     if old is None and not op.subresource and SET_NAME in (obj["metadata"].get("labels") or ()):
         obj["metadata"].setdefault("namespace", op.namespace)
-        told(obj)
+        add_group_environment(obj)
 
 
 def _complete(op: Operation, obj: Object, _: Old) -> None:
@@ -68,7 +68,7 @@ def _complete(op: Operation, obj: Object, _: Old) -> None:
 class JobWebhook:
     """For the kinds that can be suspended."""
 
-    def __init__(self, kind: Suspendable, around: Surroundings) -> None:
+    def __init__(self, kind: Suspendable, around: ClusterContext) -> None:
         self._kind = kind
         self._around = around
 
@@ -154,7 +154,7 @@ class SetWebhook:
     """For those that cannot be suspended: their pods are held."""
 
     def __init__(
-        self, kind: Integration, hold: Callable[[Object], None], checks: SetChecks, around: Surroundings
+        self, kind: Integration, hold: Callable[[Object], None], checks: SetChecks, around: ClusterContext
     ) -> None:
         self._kind = kind
         self._hold = hold
@@ -191,7 +191,7 @@ class SetWebhook:
 
 
 class PodWebhook:
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ClusterContext) -> None:
         self._around = around
 
     def default(self, op: Operation, obj: Object, old: Old) -> None:

@@ -1,7 +1,7 @@
 """Time, injected. Everything that needs "now" or "later" takes a `Clock`; only this module reads the machine's.
 
 Times are Unix seconds as floats; `rfc3339` and `parse_rfc3339` are the one place where they become Kubernetes'
-strings and back. `VirtualClock` moves only when told to, so that a scenario of hours runs in no time and twice alike.
+strings and back. `VirtualClock` moves only when a test advances it, so that a scenario of hours runs in no time and twice alike.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class VirtualClock:
         await woken
 
     def next_deadline(self) -> float | None:
-        """When the next sleeper wakes; None when nobody sleeps."""
+        """When the next sleeper wakes; None when there is no sleeper."""
         while self._sleepers and self._sleepers[0][2].done():
             heapq.heappop(self._sleepers)
         return self._sleepers[0][0] if self._sleepers else None

@@ -112,7 +112,7 @@ class PathNotFound(ApiError):
 
 
 class PageNotFound(PathNotFound):
-    """A path nobody has heard of: the answer is a line of text, as plain web servers give it."""
+    """An unknown path: the answer is a line of text, as plain web servers give it."""
 
 
 class MethodNotAllowed(ApiError):
@@ -179,9 +179,9 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, group: str, kind: str, name: str, errors: Sequence[FieldError]) -> None:
-        told = _told(errors)
-        more = len(errors) - told
-        errors = errors[:told]
+        shown = _shown(errors)
+        more = len(errors) - shown
+        errors = errors[:shown]
         texts = list(dict.fromkeys(map(str, errors)))
         if more > 0:
             texts.append(f"and {more} more errors")
@@ -194,7 +194,7 @@ class Invalid(ApiError):
         self.errors = tuple(errors)
 
 
-def _told(errors: Sequence[FieldError]) -> int:
+def _shown(errors: Sequence[FieldError]) -> int:
     """How many of the errors an answer has room for; the first always is there."""
     size = 0
     for count, error in enumerate(errors[:_MOST_CAUSES]):

@@ -102,7 +102,7 @@ def _visible(char: str) -> str:
 def child(path: str, *steps: str | int) -> str:
     """`child("spec", "containers", 0, "name")` is `spec.containers[0].name`.
 
-    Remembered: rules name the place they look at before they know that all is well there, for every object the same. A path through a key of somebody's choice may be long.
+    Remembered: rules name the place they look at before they know that all is well there, for every object the same. A path through a key that a client chose may be long.
     """
     return _child(path, *steps) if len(path) <= _REMEMBERED else _child.__wrapped__(path, *steps)
 

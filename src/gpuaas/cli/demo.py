@@ -1,4 +1,4 @@
-"""`gpuaas demo`: a story told live on a control plane of its own, each step checked, nothing left behind."""
+"""`gpuaas demo`: a story played live on a control plane of its own, each step checked, nothing left behind."""
 
 import asyncio
 import os

@@ -37,7 +37,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
     "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),
     "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),
-    "demo": ("gpuaas.cli.demo", "demo", "A story told live, each step checked."),
+    "demo": ("gpuaas.cli.demo", "demo", "A story played live, each step checked."),
     "replay": ("gpuaas.cli.replay", "replay", "Run measured admission decisions against the engine."),
 }
 
@@ -82,7 +82,7 @@ def cli() -> None:
 def main() -> None:
     try:
         cli()
-    except Exception as error:  # the last resort: nobody is helped by a page of code
+    except Exception as error:  # the last resort: a traceback helps no user
         if os.environ.get("GPUAAS_DEBUG"):
             raise
         words = str(error) if isinstance(error, OSError | Unusable) else f"{type(error).__name__}: {error}"

@@ -320,7 +320,7 @@ async def nodes_of(client: "HttpClient", namespace: str) -> tuple[set[str], set[
 
 
 async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
-    """For who may not see nodes: whoever was allowed to run processes is where they can be run."""
+    """For users who may not list nodes: the right to run processes implies a node that runs them."""
     from gpuaas.base.errors import ApiError
     from gpuaas.client.protocol import Resource
 

@@ -186,7 +186,7 @@ STORIES: dict[str, Callable[[Story], Awaitable[None]]] = {"private-ai": private_
 async def tell(name: str, client: "HttpClient", folder: Path, patience: float = _PATIENCE) -> int:
     """Tells the story with the files in `folder`; how many steps were seen."""
     story = Story(client, folder, patience)
-    told = STORIES[name]
-    click.echo((told.__doc__ or "").strip())
-    await told(story)
+    story_of = STORIES[name]
+    click.echo((story_of.__doc__ or "").strip())
+    await story_of(story)
     return story.steps

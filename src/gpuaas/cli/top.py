@@ -45,7 +45,7 @@ def _live(target: Target, seen: dict[str, Any], every: float) -> None:
                 size = shutil.get_terminal_size()
                 lines = screen(seen, room=size.columns, height=size.lines)
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
-                tick.wait(every)  # nobody sets it: it only waits
+                tick.wait(every)  # it is never set: it only waits
                 seen = target.work(_look)
     except KeyboardInterrupt:
         return

@@ -116,7 +116,7 @@ def up(
 
 
 def _asked(context: click.Context) -> str:
-    """The options somebody wrote, but for how to wait."""
+    """The options on the command line, except --detach."""
     from click.core import ParameterSource
 
     given = (each for each in context.command.params if each.name not in ("detach", None))
@@ -221,7 +221,7 @@ class Started:
 
     @classmethod
     def load(cls, home: Home) -> "Started":
-        """As it was started, or as it is without options where nobody remembers. The clusters are those there are."""
+        """As it was started, or with the defaults where that is unknown. The clusters are those there are."""
         try:
             said = json.loads((home.path / "started.json").read_text())
             return cls(int(said["port"]), str(said["host"]), tuple(said["names"]), (), bool(said["fsync"]))
@@ -319,7 +319,7 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
         raise click.ClickException(f"it did not start (log: {home.log}):\n{words}")
     for warning in re.findall(r"^\S+ \S+ W gpuaas: (.*)$", said, re.MULTILINE):
-        click.echo(f"warning: {warning}", err=True)  # nobody reads a log that nothing points to
+        click.echo(f"warning: {warning}", err=True)  # a detached start's log is not seen
     click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
 
@@ -333,7 +333,7 @@ def _since(log: Path, start: int) -> str:
 
 
 def _own(log: Path) -> BinaryIO:
-    """To go on writing at its end, and for nobody else to read."""
+    """To go on writing at its end, readable by this user alone."""
     from gpuaas.observe.logs import LONGEST, make_room
 
     if log.exists() and log.stat().st_size > LONGEST:

@@ -73,7 +73,7 @@ class Credentials:
         return context
 
     def expire(self) -> None:
-        """The server refused what we sent (401): get it anew next time."""
+        """The server refused what we sent (401): fetch it again next time."""
         self._token_until = 0.0
 
     async def _fresh_token(self) -> str:

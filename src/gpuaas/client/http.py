@@ -40,7 +40,7 @@ class HttpClient:
         self._pool = Pool(access.server, self._credentials.ssl_context, access.server_name)
         self._user_agent = user_agent
         self.on_warning: Callable[[str], None] = lambda _: None
-        """Told what the server warns of, beside its answer."""
+        """Called with each warning of the server's answers."""
 
     async def close(self) -> None:
         self._pool.close()

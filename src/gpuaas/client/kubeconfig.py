@@ -200,7 +200,7 @@ def _relative(entry: Mapping[str, Any], path: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and for nobody else's eyes."""
+    """Written whole or not at all, readable only by this user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,7 +1,7 @@
 """The one small protocol every part of the product speaks to a Kubernetes API: ours in process, or any over HTTPS.
 
-Objects are plain dicts. What a client returns may be shared with the server's own memory, so nobody changes it; what
-is handed to a client may be kept by it, so nobody changes that afterwards either. Everything the API refuses is
+Objects are plain dicts. What a client returns may be shared with the server's own memory, so callers never change it; what
+is handed to a client may be kept by it, so callers do not change that afterwards either. Everything the API refuses is
 raised as a member of `gpuaas.base.errors.ApiError`. The HTTPS implementation is module http; the in-process one
 belongs to the API server.
 """
@@ -90,7 +90,7 @@ class Client(Protocol):
 
     def under_way(self, resource: Resource, name: str, namespace: str = "") -> Object | None:
         """The object as the writes now under way leave it; a write begun from here on comes after them. None where that
-        cannot be told without asking a server."""
+        cannot be known without asking a server."""
         ...
 
     def hasten(self) -> None:
@@ -109,7 +109,7 @@ class Client(Protocol):
         resource_version: str = "",
         outline: bool = False,
     ) -> Listing:
-        """`outline`: whoever asks looks at nothing but metadata, and the answer may leave out the rest and who owns it."""
+        """`outline`: the caller reads only metadata; the answer may leave out the rest and the managed fields."""
         ...
 
     def watch(
@@ -126,7 +126,7 @@ class Client(Protocol):
     ) -> AsyncGenerator[WatchEvent, None]:
         """Ends quietly when the server ends it; raises Expired when the revision is gone (then list again).
 
-        Of what was DELETED name, namespace and revision are told, and not always more.
+        A DELETED event has name, namespace and revision, and not always more.
         """
         ...
 

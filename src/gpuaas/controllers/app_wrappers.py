@@ -79,14 +79,14 @@ def _copy(value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Told:
+class _NextStatus:
     """A status in the making."""
 
     status: Object
     now: float
     conditions: dict[str, Object] = field(default_factory=dict)
 
-    def tell(self, kind: str, holds: bool, reason: str, message: str = "") -> None:
+    def set_condition(self, kind: str, holds: bool, reason: str, message: str = "") -> None:
         state, known = "True" if holds else "False", self.conditions.get(kind)
         since = known["lastTransitionTime"] if known is not None and known["status"] == state else rfc3339(self.now)
         said = {"type": kind, "status": state, "reason": reason, "message": message}
@@ -119,9 +119,9 @@ class AppWrapperController(Controller):
         if is_deleting(wrapper):
             return await self._leave(wrapper)
         status = dict(wrapper.get("status") or {})
-        told = _Told(status, self.clock.now(), {each["type"]: each for each in status.get("conditions") or ()})
-        again = await self._step(wrapper, told)
-        await write_status(self.client, APP_WRAPPERS, wrapper, told.whole())
+        draft = _NextStatus(status, self.clock.now(), {each["type"]: each for each in status.get("conditions") or ()})
+        again = await self._step(wrapper, draft)
+        await write_status(self.client, APP_WRAPPERS, wrapper, draft.whole())
         return again
 
     async def _leave(self, wrapper: Object) -> Requeue | None:
@@ -134,35 +134,35 @@ class AppWrapperController(Controller):
         await self.client.patch(APP_WRAPPERS, wrapper["metadata"]["name"], patch, wrapper["metadata"]["namespace"])
         return None
 
-    async def _step(self, wrapper: Object, told: _Told) -> Requeue | None:
+    async def _step(self, wrapper: Object, draft: _NextStatus) -> Requeue | None:
         suspended = bool(wrapper["spec"].get("suspend"))
-        match told.status.get("phase", ""):
+        match draft.status.get("phase", ""):
             case "":
                 parts = [
                     {"podSets": pod_sets_of(each), **_named(each)} for each in wrapper["spec"].get("components") or ()
                 ]
-                told.status |= {"phase": "Suspended", "componentStatus": parts}
+                draft.status |= {"phase": "Suspended", "componentStatus": parts}
                 return Requeue(0.0)
             case "Suspended" if not suspended:
-                return await self._resume(wrapper, told)
+                return await self._resume(wrapper, draft)
             case "Resuming" | "Running" | "Resetting" as phase if suspended:
                 words = f"Externally suspended while in the {phase} phase"
                 self.recorder.event(APP_WRAPPERS, wrapper, NORMAL, "ExternallySuspended", words, action="Suspending")
-                told.status["phase"] = "Suspending"
+                draft.status["phase"] = "Suspending"
                 return Requeue(0.0)
             case "Resuming":
-                return await self._deploy(wrapper, told)
+                return await self._deploy(wrapper, draft)
             case "Running":
-                return await self._watch(wrapper, told)
+                return await self._watch(wrapper, draft)
             case "Suspending":
-                return await self._suspend(wrapper, told)
+                return await self._suspend(wrapper, draft)
             case "Resetting":
-                return await self._reset(wrapper, told)
+                return await self._reset(wrapper, draft)
             case "Failed":
-                return await self._clear(wrapper, told)
+                return await self._clear(wrapper, draft)
         return None
 
-    async def _resume(self, wrapper: Object, told: _Told) -> Requeue:
+    async def _resume(self, wrapper: Object, draft: _NextStatus) -> Requeue:
         if FINALIZER not in finalizers_of(wrapper):
             patch = {"metadata": {"finalizers": [*finalizers_of(wrapper), FINALIZER]}}
             await self.client.patch(APP_WRAPPERS, wrapper["metadata"]["name"], patch, wrapper["metadata"]["namespace"])
@@ -173,32 +173,32 @@ class AppWrapperController(Controller):
             ("PodsReady", False),
             ("Unhealthy", False),
         ):
-            told.tell(kind, holds, "Resuming", "Suspend is false")
-        told.status["phase"] = "Resuming"
+            draft.set_condition(kind, holds, "Resuming", "Suspend is false")
+        draft.status["phase"] = "Resuming"
         return Requeue(0.0)
 
-    async def _deploy(self, wrapper: Object, told: _Told) -> Requeue:
+    async def _deploy(self, wrapper: Object, draft: _NextStatus) -> Requeue:
         try:
             for component in wrapper["spec"].get("components") or ():
                 await self._create(wrapper, wanted(wrapper, component))
         except ApiError as error:
             words = f"error creating components: {error.message}"
-            told.tell("Unhealthy", True, "CreateFailed", words)
+            draft.set_condition("Unhealthy", True, "CreateFailed", words)
             self.recorder.event(APP_WRAPPERS, wrapper, NORMAL, "CreateFailed", words[:1024], action="Unhealthy")
-            told.status["phase"] = "Failed"
+            draft.status["phase"] = "Failed"
             return Requeue(0.0)
-        told.status["phase"] = "Running"
+        draft.status["phase"] = "Running"
         return Requeue(0.0)
 
-    async def _watch(self, wrapper: Object, told: _Told) -> Requeue | None:
+    async def _watch(self, wrapper: Object, draft: _NextStatus) -> Requeue | None:
         found = [await self._find(wrapper, each) for each in wrapper["spec"].get("components") or ()]
         if None in found:
             there = sum(each is not None for each in found)
             words = f"Only found {there} deployed components, but was expecting {len(found)}"
-            return self._fail(wrapper, told, "MissingComponent", words, retry=False)
+            return self._fail(wrapper, draft, "MissingComponent", words, retry=False)
         failed = sum(_has_failed(each) for each in found if each is not None)
         if failed:
-            return self._fail(wrapper, told, "FailedComponent", f"Found {failed} failed components")
+            return self._fail(wrapper, draft, "FailedComponent", f"Found {failed} failed components")
         expected = sum(
             int(part.get("replicas", 1)) for each in wrapper["spec"]["components"] for part in pod_sets_of(each)
         )
@@ -210,62 +210,64 @@ class AppWrapperController(Controller):
         pending = len(pods) - succeeded - ready - lost
         if succeeded >= expected and pending + ready + lost == 0:
             words = f"{succeeded} pods succeeded and no running, pending, or failed pods"
-            told.tell("QuotaReserved", False, "Succeeded", words)
-            told.tell("ResourcesDeployed", True, "Succeeded", words)
-            told.status["phase"] = "Succeeded"
+            draft.set_condition("QuotaReserved", False, "Succeeded", words)
+            draft.set_condition("ResourcesDeployed", True, "Succeeded", words)
+            draft.status["phase"] = "Succeeded"
             return None
         if lost:
-            told.tell("Unhealthy", True, "FoundFailedPods")
-            if told.now - told.since("Unhealthy") >= _seconds(wrapper, "failureGracePeriodDuration", _GRACE):
-                return self._fail(wrapper, told, "FoundFailedPods", f"{lost} failed pods")
+            draft.set_condition("Unhealthy", True, "FoundFailedPods")
+            if draft.now - draft.since("Unhealthy") >= _seconds(wrapper, "failureGracePeriodDuration", _GRACE):
+                return self._fail(wrapper, draft, "FoundFailedPods", f"{lost} failed pods")
             return Requeue(_LOOK_AGAIN)
-        told.tell("Unhealthy", False, "FoundNoFailedPods")
+        draft.set_condition("Unhealthy", False, "FoundNoFailedPods")
         if ready + succeeded >= expected:
-            told.tell("PodsReady", True, "SufficientPodsReady", f"{ready} pods running; {succeeded} pods succeeded")
+            draft.set_condition(
+                "PodsReady", True, "SufficientPodsReady", f"{ready} pods running; {succeeded} pods succeeded"
+            )
         else:
             words = f"{pending} pods pending; {ready} pods running; {succeeded} pods succeeded"
-            told.tell("PodsReady", False, "InsufficientPodsReady", words)
+            draft.set_condition("PodsReady", False, "InsufficientPodsReady", words)
         return Requeue(_LOOK_AGAIN)
 
-    def _fail(self, wrapper: Object, told: _Told, reason: str, words: str, *, retry: bool = True) -> Requeue:
-        told.tell("Unhealthy", True, reason, words)
+    def _fail(self, wrapper: Object, draft: _NextStatus, reason: str, words: str, *, retry: bool = True) -> Requeue:
+        draft.set_condition("Unhealthy", True, reason, words)
         self.recorder.event(APP_WRAPPERS, wrapper, NORMAL, reason, words, action="Unhealthy")
-        tries = int(told.status.get("resettingCount") or 0)
+        tries = int(draft.status.get("resettingCount") or 0)
         limit = natural(annotations_of(wrapper).get(f"{_NOTES}retryLimit", ""))
         if retry and tries < (_RETRIES if limit is None else limit):
-            told.status |= {"phase": "Resetting", "resettingCount": tries + 1}
+            draft.status |= {"phase": "Resetting", "resettingCount": tries + 1}
         else:
-            told.status["phase"] = "Failed"
+            draft.status["phase"] = "Failed"
         return Requeue(0.0)
 
-    async def _suspend(self, wrapper: Object, told: _Told) -> Requeue | None:
+    async def _suspend(self, wrapper: Object, draft: _NextStatus) -> Requeue | None:
         if not await self._remove_all(wrapper):
             return Requeue(1.0)
         for kind in ("ResourcesDeployed", "QuotaReserved"):
-            told.tell(kind, False, "Suspended", "Suspend is true")
+            draft.set_condition(kind, False, "Suspended", "Suspend is true")
         for kind in ("PodsReady", "Unhealthy"):
-            told.tell(kind, False, "Suspended")
-        told.status["phase"] = "Suspended"
+            draft.set_condition(kind, False, "Suspended")
+        draft.status["phase"] = "Suspended"
         return Requeue(0.0)
 
-    async def _reset(self, wrapper: Object, told: _Told) -> Requeue:
-        told.tell("PodsReady", False, "Resetting")
+    async def _reset(self, wrapper: Object, draft: _NextStatus) -> Requeue:
+        draft.set_condition("PodsReady", False, "Resetting")
         if not await self._remove_all(wrapper):
             return Requeue(1.0)
-        told.tell("ResourcesDeployed", False, "Resetting", "Resources deleted for resetting AppWrapper")
+        draft.set_condition("ResourcesDeployed", False, "Resetting", "Resources deleted for resetting AppWrapper")
         pause = _seconds(wrapper, "retryPausePeriodDuration", _PAUSE)
-        left = told.since("ResourcesDeployed") + pause - told.now
+        left = draft.since("ResourcesDeployed") + pause - draft.now
         if left > 0:
             return Requeue(left)
-        told.tell("ResourcesDeployed", True, "Resuming", "Reset complete; resuming")
-        told.status["phase"] = "Resuming"
+        draft.set_condition("ResourcesDeployed", True, "Resuming", "Reset complete; resuming")
+        draft.status["phase"] = "Resuming"
         return Requeue(0.0)
 
-    async def _clear(self, wrapper: Object, told: _Told) -> Requeue | None:
+    async def _clear(self, wrapper: Object, draft: _NextStatus) -> Requeue | None:
         if not await self._remove_all(wrapper):
             return Requeue(1.0)
-        told.tell("ResourcesDeployed", False, "Failed", "Resources deleted for failed AppWrapper")
-        told.tell("QuotaReserved", False, "Failed", "No resources deployed")
+        draft.set_condition("ResourcesDeployed", False, "Failed", "Resources deleted for failed AppWrapper")
+        draft.set_condition("QuotaReserved", False, "Failed", "No resources deployed")
         return None
 
     # The objects themselves.

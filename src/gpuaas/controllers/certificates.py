@@ -1,7 +1,7 @@
 """Approved requests for client certificates are signed, or marked as failed where their usages are not a client's;
 all requests go after a while, answered ones after an hour.
 
-Whoever signs is `Deps.sign_request`. Only the signer of the API server's clients is played: the kubelets here need no
+`Deps.sign_request` signs. Only the signer of the API server's clients is played: the kubelets here need no
 certificates, and other signers have controllers of their own.
 """
 

@@ -48,7 +48,7 @@ class ClusterRoleAggregationController(Controller):
         patch = {
             "apiVersion": CLUSTER_ROLES.api_version,
             "kind": CLUSTER_ROLES.kind,
-            # With its uid, so that a role deleted meanwhile is not made anew.
+            # With its uid, so that a role deleted meanwhile is not created again.
             "metadata": {"name": key.name, "uid": role["metadata"]["uid"]},
             "rules": rules,
         }

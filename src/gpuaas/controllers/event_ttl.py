@@ -1,8 +1,8 @@
-"""Events are forgotten an hour after they were last told of. The real server does this in its storage.
+"""Events are deleted an hour after they last occurred. The real server does this in its storage.
 
-There are more events than anything else and nobody waits for their end, so no view of them is kept: of each only where
+There are more events than anything else and their end is not urgent, so no view of them is kept: of each only where
 it is and when it was made, in a heap. Once an hour has passed it is read again, and only then is it known whether it was
-told of since.
+updated since.
 
 An hour of events has no bound of its own: at ten jobs a second it is a gigabyte. So a cluster keeps at most `MOST`; beyond
 that the oldest go, of the namespaces that have the most of them, so that one tenant's jobs do not push out what others read.
@@ -35,10 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 def expires_at(event: Mapping[str, Any], now: float) -> float:
-    """An hour after it was last told of; a time in the future, by a clock that goes wrong, does not count."""
+    """An hour after it last occurred; a time in the future, from a wrong clock, does not count."""
     series = event.get("series") or {}
-    told = (event.get("lastTimestamp"), event.get("eventTime"), series.get("lastObservedTime"))
-    moments = [parse_rfc3339(moment) for moment in told if moment]
+    times = (event.get("lastTimestamp"), event.get("eventTime"), series.get("lastObservedTime"))
+    moments = [parse_rfc3339(moment) for moment in times if moment]
     return max([_made(event), *(moment for moment in moments if moment <= now)]) + KEEP_SECONDS
 
 
@@ -149,7 +149,7 @@ class EventTtlController(Loop):
         except NotFound:
             return
         except Conflict:
-            expires = now  # told of again meanwhile
+            expires = now  # it occurred again meanwhile
         except (ApiError, OSError) as error:
             _log.debug("%s: %s", self.name, error)
             expires = now + _TRY_AGAIN

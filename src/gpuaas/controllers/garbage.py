@@ -81,7 +81,7 @@ def decide_leaving(obj: Mapping[str, Any], dependents: Iterable[Mapping[str, Any
 
 
 def decide_staying(obj: Mapping[str, Any], owners: Owners, dependents: Sequence[Mapping[str, Any]]) -> Action:
-    """For an object nobody has deleted: is there still an owner that wants it?"""
+    """For an object without deletionTimestamp: does an owner still exist?"""
     if owners.solid:
         gone = frozenset(reference["uid"] for reference in (*owners.dangling, *owners.waiting))
         return DropReferences(gone) if gone else Nothing()

@@ -1,7 +1,7 @@
 """Hardware profiles that follow from something else: those of the dashboard's old kind in their new form, and the ones a
 cluster begins with.
 
-A converted profile belongs to the old one (it goes with it, and follows its changes); one that somebody else made is left
+A converted profile belongs to the old one (it goes with it, and follows its changes); one that a user made is left
 alone. The first profiles are made once, from the nodes there are, in a cluster that has none; the namespace remembers it,
 so that what an administrator deletes stays deleted.
 """
@@ -47,7 +47,7 @@ class ConvertedProfiles(Controller):
             return None
         owners = found["metadata"].get("ownerReferences") or ()
         if not any(one.get("uid") == uid_of(old) for one in owners):
-            return None  # somebody wrote the new form themselves
+            return None  # a user wrote the new form
         notes = wanted["metadata"].get("annotations") or {}
         stale = any(annotations_of(found).get(name) != text for name, text in notes.items())
         if stale or found.get("spec") != wanted["spec"]:

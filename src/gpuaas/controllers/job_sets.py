@@ -1,7 +1,7 @@
 """JobSet → Jobs that start, succeed, fail and start again as one.
 
 A suspended set has no jobs: they are made when it runs, from its templates as they are then, and removed when it is
-suspended. Too many failures (more than the failure policy allows) end it; until then all jobs are made anew.
+suspended. Too many failures (more than the failure policy allows) end it; until then all jobs are recreated.
 """
 
 import asyncio

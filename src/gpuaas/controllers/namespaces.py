@@ -19,7 +19,7 @@ from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of
 from gpuaas.runtime.writes import write_status
 
 FINALIZER = "kubernetes"
-FINALIZER_ESTIMATE = 15  # seconds given to whoever must take a finalizer off
+FINALIZER_ESTIMATE = 15  # seconds given to the owners of finalizers
 LONGEST_WAIT = 2.0  # before looking again; the real controller waits half the estimate
 
 _FINE = {

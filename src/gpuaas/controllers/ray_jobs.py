@@ -208,10 +208,10 @@ class RayJobController(Controller):
         return {**status, "jobDeploymentStatus": "Running", "jobStatus": "RUNNING" if running else "PENDING"}
 
     async def _tidy(self, job: Object, status: Object) -> Requeue | None:
-        """A job that has ended may be told to take its cluster with it."""
+        """`shutdownAfterJobFinishes` deletes the cluster of a job that has ended."""
         if status.get("reason") in dict(_DEADLINES).values():
             for submitter in self._submitters.owned_by(uid_of(job)):
-                await self._remove(JOBS, submitter)  # nobody waits for what it would say
+                await self._remove(JOBS, submitter)  # its output is not needed
         if not job["spec"].get("shutdownAfterJobFinishes"):
             return None
         ended = parse_rfc3339(status["endTime"]) if status.get("endTime") else self.clock.now()

@@ -30,7 +30,7 @@ View = Mapping[str, Any]
 
 
 def shape_of(config: View) -> str:
-    """What a cluster must be made anew for: all but its size and whether it runs."""
+    """The fields whose change replaces the cluster: all but its size and whether it runs."""
     groups = [
         {key: value for key, value in group.items() if key not in _SIZES}
         for group in config.get("workerGroupSpecs") or ()
@@ -83,8 +83,8 @@ def decide_status(service: View, active: View | None, pending: View | None, now:
     for kind, (holds, reason, message) in wanted.items():
         state, known = "True" if holds else "False", before.get(kind)
         since = known["lastTransitionTime"] if known is not None and known["status"] == state else now
-        told = {"type": kind, "status": state, "reason": reason, "message": message}
-        conditions.append({**told, "lastTransitionTime": since, "observedGeneration": generation})
+        condition = {"type": kind, "status": state, "reason": reason, "message": message}
+        conditions.append({**condition, "lastTransitionTime": since, "observedGeneration": generation})
     status: Object = {"conditions": conditions, "observedGeneration": generation, "numServeEndpoints": endpoints}
     if ready:
         status["serviceStatus"] = "Running"
@@ -148,8 +148,8 @@ class RayServiceController(Controller):
         """(the cluster that serves, the one that shall). One that is ready takes over."""
         owned = [each for each in self._clusters.owned_by(uid_of(service)) if not is_deleting(each)]
         owned.sort(key=lambda each: (str(each["metadata"]["creationTimestamp"]), str(each["metadata"]["name"])))
-        told = ((service.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName")
-        active = next((each for each in owned if each["metadata"]["name"] == told), owned[0] if owned else None)
+        recorded = ((service.get("status") or {}).get("activeServiceStatus") or {}).get("rayClusterName")
+        active = next((each for each in owned if each["metadata"]["name"] == recorded), owned[0] if owned else None)
         others = [each for each in owned if each is not active]
         pending = others[-1] if others else None
         return (pending, None) if pending is not None and is_ready(pending) else (active, pending)

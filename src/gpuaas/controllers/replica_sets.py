@@ -1,6 +1,6 @@
 """ReplicaSet, or its elder the ReplicationController → pods: as many as it says, of whom the least useful go first.
 
-Too few: pods are made in growing batches; too many: `deletion_order` says which. A failure to do either is told in the
+Too few: pods are made in growing batches; too many: `deletion_order` says which. A failure to do either is recorded in the
 condition ReplicaFailure. Which ReplicaSet has how many replicas is decided elsewhere (deployments, or the user).
 """
 

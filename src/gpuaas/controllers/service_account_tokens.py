@@ -1,6 +1,6 @@
 """Secrets of type kubernetes.io/service-account-token: filled with a token, gone with their account.
 
-The token is signed by whoever issues them (`Deps.secret_token`); short-lived tokens are asked of the API server and
+`Deps.secret_token` signs the token; short-lived tokens are asked of the API server and
 are not kept in secrets at all.
 """
 

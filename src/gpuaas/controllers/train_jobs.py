@@ -1,6 +1,6 @@
 """TrainJob → the JobSet that its runtime describes, with the job's own wishes and what was patched into it.
 
-A suspended one has no job set; the next run makes it anew with what is patched then. The status repeats the job set's.
+A suspended one has no job set; the next run creates it with what is patched then. The status repeats the job set's.
 """
 
 from collections.abc import Mapping, Sequence

@@ -115,7 +115,7 @@ def free_ids(known: Mapping[str, Device], taken: Iterable[Held]) -> list[str]:
         for id_, device in known.items()
         if id_ not in ids
         and not device.card.unhealthy
-        and device.uuid not in whole  # somebody has all of it
+        and device.uuid not in whole  # a pod has all of it
         and (device.is_replica or device.uuid not in shared)
         and (device.card.uuid not in sliced if device.mig is None else device.card.uuid not in whole | shared)
     ]

@@ -98,7 +98,7 @@ class SetChoice:
         self.frs: dict[str, int] = {}
         self.amounts: dict[str, int] = {}
         self.preempting: set[str] = set()
-        """Resources that need somebody to leave."""
+        """Resources that need preemption."""
         self.reasons: list[Reason] = []
         self.attempts: list[Attempt] = []
         self.error = ""
@@ -141,7 +141,7 @@ class Assignment:
         self.sets: list[SetChoice] = []
         self.tried: list[dict[str, int]] = []
         self.given: tuple[PodSetAdmission, ...] | None = None
-        """The same as an admission says it, once somebody asked."""
+        """The same in an admission's form, computed on first use."""
 
     def remember(self, queue: Queue, cycle: int) -> ScanMemory:
         return ScanMemory(tuple(self.tried), queue.generation, cycle)
@@ -157,7 +157,7 @@ class Assignment:
         return whole
 
     def contested(self) -> frozenset[int]:
-        """The flavor-resources that need somebody to leave."""
+        """The flavor-resources that need preemption."""
         return frozenset(c.frs[resource] for c in self.sets for resource in c.preempting)
 
     def admission(self, frs: FlavorResources) -> tuple[PodSetAdmission, ...]:
@@ -329,7 +329,7 @@ class Assigner:
                 reasons.append(Unfit(unfit, option.flavor))
                 attempts.append(Attempt(option.flavor, Outlook.NO_FIT, 0, (reasons[-1],)))
                 continue
-            look, level, told = BEST, 0, len(reasons)
+            look, level, before = BEST, 0, len(reasons)
             found: dict[str, _Chosen] = {}
             for resource, fr in option.frs:
                 if self.before is not None and (words := self._not_the_same(option.flavor, members, resource)):
@@ -342,7 +342,7 @@ class Assigner:
                 if look[0] != Outlook.NO_FIT:
                     found[resource] = _Chosen(fr, seen[0], seen[1])
             if level or look[0] != Outlook.FIT:
-                attempts.append(Attempt(option.flavor, look[0], level, tuple(reasons[told:])))
+                attempts.append(Attempt(option.flavor, look[0], level, tuple(reasons[before:])))
             if not _goes_on(look, rules):
                 best, best_look = found, look
                 break

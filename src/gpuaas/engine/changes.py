@@ -42,7 +42,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """A running workload was told to leave; it keeps its quota until it is `Released`."""
+    """A running workload was evicted; it keeps its quota until it is `Released`."""
 
     key: str
     reason: str

@@ -20,11 +20,11 @@ class Config:
     block_admission: bool = False
     """Admit nothing more while an admitted workload's pods are not all ready."""
     preemptors_first: bool = False
-    """Whoever waits for its victims to leave goes before all others, whatever they ask for."""
+    """A workload that waits for its preemption targets goes before all others of its queue."""
     balanced: bool = False
     """Pods that prefer a level of a topology are spread over it evenly."""
     looks_again: bool = False
-    """Whoever needs a victim that somebody else just took looks again, as if the victims so far were gone."""
+    """A head whose target another head of the cycle already took is assigned again, with the targets so far removed."""
 
 
 BOTH_STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")

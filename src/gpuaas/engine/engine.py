@@ -17,7 +17,7 @@ from gpuaas.engine.cycle import Cycle, Refusal
 from gpuaas.engine.entries import Requeue
 from gpuaas.engine.explain import Explanation, explain
 from gpuaas.engine.items import Item
-from gpuaas.engine.nominate import Grounds
+from gpuaas.engine.nominate import CycleContext
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.preempt_fair import STRATEGIES
 from gpuaas.engine.queues import Queue, Tree
@@ -53,10 +53,10 @@ class Engine(World):
             self._line_up(queue)
         self._outdate(None)
 
-    def _new_grounds(self) -> Grounds:
+    def _new_grounds(self) -> CycleContext:
         names = self.config.fair_sharing
         self.places.balanced = self.config.balanced
-        return Grounds(
+        return CycleContext(
             self.forest.frs,
             self.flavors,
             self.places,
@@ -113,7 +113,7 @@ class Engine(World):
             trial.roll_back()
 
     def explain(self, key: str, now: Millis) -> Explanation | None:
-        """Why a workload runs or waits, and what would admit it now; None if nobody knows it."""
+        """Why a workload runs or waits, and what would admit it now; None if it is unknown."""
         self.refresh()
         item = self.items.get(key)
         return None if item is None else explain(item, self, self._grounds, now)

@@ -52,7 +52,7 @@ class Entry:
         return {} if self.second_pass else self.assignment.usage
 
     def to_reserve(self) -> Usage:
-        """What a workload that waits for nobody in particular keeps others from taking in this cycle.
+        """What a workload without preemption targets reserves in this cycle.
 
         Negative where the queue is above all it may borrow: as upstream, what leaves it then gives others less.
         """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Shape:
     """Priority and pod sets: workloads of one shape in one queue fare alike. Interned, so compared by identity.
 
-    One that replaces another fares like nobody else, and has a shape of its own.
+    A replacement slice differs from all others, and has a shape of its own.
     """
 
     __slots__ = ("__weakref__", "pod_sets", "priority")
@@ -32,7 +32,7 @@ class Shape:
 
 
 class Shapes:
-    """The shapes in use. A shape nobody has is forgotten."""
+    """The shapes in use. A shape without items is dropped."""
 
     __slots__ = ("_known",)
 

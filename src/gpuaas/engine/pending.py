@@ -1,6 +1,6 @@
 """What waits in one ClusterQueue, in order: the next head, what is parked, and what wakes it.
 
-Workloads of one shape share a bucket. A shape found not to fit is parked as a whole (nobody of that shape could fare
+Workloads of one shape share a bucket. A shape found not to fit is parked as a whole (no workload of that shape could fare
 better), and a flush wakes shapes, not workloads: both cost nothing per workload. Single workloads can be held as
 well (their back-off is not over, their namespace is not selected). Invariant: a pending item is either in flight,
 held, or in the bucket of its shape; `queued` says the latter. The first of each shape that is not parked is in view
@@ -281,7 +281,7 @@ class Pending:
         return [b for shape in shapes if (b := self._buckets.get((shape, None))) is not None]
 
     def _goes_first(self) -> Item | None:
-        """In a strict queue nobody is overtaken, not even by who made room."""
+        """In a StrictFIFO queue no workload overtakes another, not even the one whose targets were preempted."""
         return None if self.strict else self.sticky
 
     def _sticky_waits(self) -> bool:
@@ -313,7 +313,7 @@ class Pending:
             heappush(self._top, (item.rank, item))
 
     def out_of_view(self) -> str | None:
-        """A workload that leads its shape and that nobody would ever take; there is none."""
+        """A workload that leads its shape and can never be taken; there is none."""
         if self.usage_of is not None:
             return None
         in_view = {id(rank) for rank, _ in self._top}

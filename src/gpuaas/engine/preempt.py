@@ -77,7 +77,7 @@ class Hunt:
         return self.placeable is None or self.placeable()
 
 
-NOBODY = frozenset({Preemption.NEVER, Preemption.UNSET})
+NO_PREEMPTION = frozenset({Preemption.NEVER, Preemption.UNSET})
 
 Candidate = tuple[Victim, Rule, bool, CohortNode | None]
 """(ranked item, rule, only without borrowing, lowest common ancestor)"""
@@ -157,7 +157,7 @@ def legal(policy: Preemption, preemptor: Item, candidate: Item) -> bool:
 
 def legal_in(queue: Queue, hunt: Hunt, policy: Preemption) -> list[Victim]:
     """The running items of a queue that the policy gives up and that use what is contested, evicted ones first."""
-    if policy in NOBODY:
+    if policy in NO_PREEMPTION:
         return []
     contested, found = hunt.contested, []
     for ranked in (queue.leaving, queue.victims()):
@@ -226,7 +226,7 @@ def _from_other_queues(hunt: Hunt, *, only_by_place: bool) -> tuple[Candidates, 
     by_place: list[Candidates] = []
     by_priority: list[Candidates] = []
     queue = hunt.queue
-    if queue.parent is None or queue.spec.preemption.reclaim in NOBODY:
+    if queue.parent is None or queue.spec.preemption.reclaim in NO_PREEMPTION:
         return Candidates([], []), Candidates([], [])
     advantage, rest = queue.fits_quota(hunt.requests)
     below: CohortNode | None = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from gpuaas.engine.items import Item, VictimRank
-from gpuaas.engine.preempt import NOBODY, Hunt, Rule, Target, fill_back, in_order, legal_in
+from gpuaas.engine.preempt import NO_PREEMPTION, Hunt, Rule, Target, fill_back, in_order, legal_in
 from gpuaas.engine.queues import Queue
 from gpuaas.engine.shares import NEGATIVE, Rank, Share, share
 from gpuaas.engine.tree import CohortNode, FlavorResources, Node
@@ -69,7 +69,7 @@ def _giving(hunt: Hunt) -> Iterator[tuple[Queue, Preemption]]:
     queue = hunt.queue
     policy = queue.spec.preemption
     yield queue, policy.within_queue
-    if queue.parent is None or policy.reclaim in NOBODY:
+    if queue.parent is None or policy.reclaim in NO_PREEMPTION:
         return
     root = queue.path[0]
     assert isinstance(root, CohortNode)

@@ -1,7 +1,7 @@
 """Who has to leave, where a cohort is plain: its queues stand directly below it and lend each other everything.
 
 There what victims free simply adds up, and whether one is still legal when its turn comes depends on its own queue
-alone. So nobody is taken out of the tree: heads of one cohort share the list of those that stay legal, and each adds
+alone. So no candidate is removed from the tree: heads of one cohort share the list of those that stay legal, and each adds
 up how much of it is needed. The victims are those of `preempt`, which is the rule for every tree; a property test holds
 the two together.
 """
@@ -162,7 +162,7 @@ def enough_of(hunt: Hunt, others: Candidates, own: Candidates, may_borrow: bool)
 
 
 def _without_spared(needs: Needs, taken: list[tuple[Row, int]]) -> list[Candidate]:
-    """Last taken first, whoever can stay, stays. The last one cannot, and comes to stand where each of them stood."""
+    """Restores targets that are not needed, the last taken first. The last one cannot, and comes to stand where each of them stood."""
     row, number = taken.pop()
     kept = deque((row.victims[number - 1],))
     taken.append((row, number - 1))

@@ -43,7 +43,7 @@ class Queue(Node):
         self.running: dict[str, Item] = {}
         self._ranked: list[Victim] = []
         self._unranked: dict[str, Item] = {}
-        """Running items that nobody has looked at as victims yet."""
+        """Running items that were not considered as preemption candidates yet."""
         self.leaving: list[Victim] = []
         """Running items that are being evicted."""
         self.generation = 0

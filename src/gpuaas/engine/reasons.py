@@ -35,7 +35,7 @@ SEVERITY = {Token.TOPOLOGY: 1, Token.WAITING_FOR_QUOTA: 2, Token.EXCEEDS_MAX_QUO
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A flavor that these pods cannot use, or a resource nobody has quota for."""
+    """A flavor that these pods cannot use, or a resource without quota."""
 
     words: str
     flavor: str = ""
@@ -48,7 +48,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class TooMuch:
-    """More than the queue could ever get of a flavor, whoever left."""
+    """More than the queue could ever get of a flavor, with all preemption."""
 
     flavor: str
     resource: str

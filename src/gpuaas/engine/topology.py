@@ -21,7 +21,7 @@ from gpuaas.engine.values import Flavor, PodSet, PodSetAdmission, Workload
 
 HOSTS = ""
 """The owner of usage that belongs to hosts rather than to one flavor."""
-_KEPT = 1024  # answers as if nobody were there
+_KEPT = 1024  # answers for empty nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Places:
         self._usage: dict[str, defaultdict[tuple[str, ...], Amounts]] = {}
         self._trees: dict[str, PlaceTree] = {}
         self._if_empty: dict[tuple[tuple[str, tuple[Ask, ...]], ...], Found] = {}
-        """What was found as if nobody were there: the same until nodes change, and asked for whoever waits."""
+        """Assignments on empty nodes: valid until nodes change, and needed for each pending workload."""
         self.balanced = False
         self.moved = False
         """Flavors or topologies changed: what is held may be held elsewhere."""
@@ -74,7 +74,7 @@ class Places:
         self._forget_trees()
 
     def others_take(self, name: str, amounts: Requests) -> None:
-        """Pods that are not placed here take this of a node. It happens often: trees are mended, not grown anew."""
+        """Pods that are not placed here take this of a node. It happens often: trees are updated, not rebuilt."""
         before = self.nodes.get(name)
         if before is None or before.other_usage == amounts:
             return

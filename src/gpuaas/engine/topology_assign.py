@@ -1,6 +1,6 @@
 """What places make of an assignment: the last word on whether it fits.
 
-Quota that fits without a place for the pods means somebody has to leave; pods that would find no place even if
+Quota that fits without a place for the pods needs preemption; pods that would find no place even if
 everybody left fit nowhere. Choosing places is `topology`'s and `topology_fit`'s.
 """
 
@@ -56,7 +56,7 @@ def place(assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorReso
 def place_after(
     assignment: Assignment, plan: ShapePlan, queue: Queue, frs: FlavorResources, places: Places, leaving: list[Item]
 ) -> None:
-    """Places to keep for a workload that has to wait: those its victims leave, or any, as if nobody were there."""
+    """Places to keep for a workload that has to wait: those of its preemption targets, or any on empty nodes."""
     asks = wanted_places(assignment, plan, queue, frs, places)
     for item in leaving:
         places.remove(item.placed)

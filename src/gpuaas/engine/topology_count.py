@@ -1,6 +1,6 @@
 """How much of one kind of pod fits where: counts for every domain, kept from one search to the next.
 
-Counting every node anew for every question is what costs with many nodes, and workloads of a kind ask the same again
+Counting every node again for every question is what costs with many nodes, and workloads of a kind ask the same again
 and again. So a tally is kept for what counts depend on (`Wanted`): before a search it counts again the leaves that have
 changed, and adds up again only the domains above them. A search writes what it hands out into the domains it chooses;
 it names them (`touched`), and they are put right before the next. Who keeps tallies, and knows what changed, is
@@ -36,7 +36,7 @@ class Leaf:
         self.taints: tuple[Taint, ...] = ()
 
     def free(self, empty: bool) -> Amounts:
-        """What is left of it; all of it if nobody were there."""
+        """What is left of it; all of it if no pod ran there."""
         left = dict(self.capacity)
         if not empty:
             for resource, amount in self.usage.items():

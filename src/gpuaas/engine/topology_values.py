@@ -1,4 +1,4 @@
-"""What the engine is told about places: topologies, nodes, and what a pod set asks of them.
+"""Topology inputs of the engine: topologies, nodes, and what a pod set asks of them.
 
 Immutable values only; where pods fit is decided in `topology`.
 """

@@ -152,7 +152,7 @@ class Node:
             self.remove(fr, amount)
 
     def undo_add(self, usage: Usage) -> None:
-        """As before `add_all`. It had told nobody above of an amount below zero."""
+        """As before `add_all`. An amount below zero was never passed to the parent."""
         for fr, amount in usage.items():
             if amount < 0:
                 self.usage[fr] -= amount

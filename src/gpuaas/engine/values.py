@@ -1,4 +1,4 @@
-"""What the engine is told: flavors, quotas, queues, pod sets and workloads, as immutable values.
+"""Inputs of the engine: flavors, quotas, queues, pod sets and workloads, as immutable values.
 
 Nothing here knows an API object: `gpuaas.kueue` makes these from Kubernetes objects. Amounts are ints (see
 `amounts`), times are ints in milliseconds, and every value can be shared between many workloads: equal pod sets
@@ -27,7 +27,7 @@ class Preemption(Enum):
     """Whom a queue's policy lets its workloads preempt."""
 
     UNSET = ""
-    """Nobody chose and nothing was defaulted: preempts nobody, but is not `NEVER` where upstream asks for that."""
+    """The empty policy, not defaulted: preempts no workload, but differs from `NEVER` where upstream compares with it."""
     NEVER = "Never"
     LOWER = "LowerPriority"
     LOWER_OR_NEWER_EQUAL = "LowerOrNewerEqualPriority"

@@ -1,4 +1,4 @@
-"""The engine's world: who exists, what waits, what runs; kept in step with what the engine is told.
+"""The engine's world: queues, pending and running workloads; each change applied to the engine updates it.
 
 Takes changes and wakes what each can matter to: a workload's own tree for workloads, the trees of the queues concerned
 for quotas, flavors and namespaces, all of them where places may have come free. Decides nothing (`cycle` does).
@@ -45,7 +45,7 @@ class World:
         self.ledger = ledger
         self.cycles = 0
         self.not_ready: set[str] = set()
-        """Admitted workloads whose pods are not all ready, as far as the engine was told."""
+        """Admitted workloads whose pods are not all ready, by the last change applied."""
         self._now: Millis = 0
         self._shapes = Shapes()
         self._outdated = False
@@ -347,7 +347,7 @@ class World:
         self._outdate(None if flavor.topology or before.topology else self._queues_with((flavor,)))
 
     def _set_node(self, node: Node) -> None:
-        """It matters to nobody unless it has places, and then its room may be anybody's."""
+        """Matters only where it has topology places: any workload may use the room it frees."""
         mattered = self.places.matters(node.name)
         self.places.learn(node)
         self._outdate(None if mattered or self.places.matters(node.name) else ())
@@ -372,7 +372,7 @@ class World:
         self._outdate((spec.name,))
 
     def _line_up(self, queue: Queue) -> None:
-        """By what its LocalQueues have used, where the queue asks for it and somebody counts."""
+        """By what its LocalQueues have used, where the queue asks for it and usage is recorded."""
         by_usage = queue.spec.usage_based and self.ledger is not None
         queue.pending.order_by(self.local_usage if by_usage else None)
 

@@ -27,7 +27,7 @@ def seconds(annotations: Mapping[str, str], name: str) -> float | None:
 
 
 def exit_code(annotations: Mapping[str, str]) -> int | None:
-    """The exit code that was asked for; None where nobody asked for a failure."""
+    """The exit code that was asked for; None without a requested failure."""
     wanted = annotations.get(FAIL, "")
     if wanted == OUT_OF_MEMORY:
         return 137

@@ -95,7 +95,7 @@ class Kubelet(Controller):
         latest = self._nodes.get("", node["metadata"]["name"])
         if _has_run(pod) or (latest is not None and self._devices.are_open(devices, latest)):
             return given
-        # Whoever changes a card closes it first and looks for holders after; we hold first and look whether it is closed.
+        # A change of a card closes it first and looks for holders after; a pod holds it first and then looks whether it is closed.
         self._devices.release(node["metadata"]["name"], uid_of(pod))
         nothing = {"metadata": {"uid": uid_of(pod), "annotations": {ANNOTATION: None}}}
         await self.client.patch(

@@ -2,7 +2,7 @@
 
 A notebook's pod is replaced at every start, its folder is not: without a working directory of its own it works in a folder
 named after the notebook, which stays when the notebook stops, or is deleted. Its server listens on a Unix socket, which
-needs no free port, is reached by nobody but the owner of the folder, and has the same name after a restart of gpuaas.
+needs no free port, is reached by the owner of the folder alone, and has the same name after a restart of gpuaas.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NotebookPlaces:
     sockets: Path
 
     def variables(self, pod: Mapping[str, Any]) -> dict[str, str]:
-        """What a notebook's process is told: its socket, and the Python that runs gpuaas, which may have Jupyter."""
+        """Variables of a notebook's process: its socket, and the Python that runs gpuaas, which may have Jupyter."""
         if not _name(pod):
             return {}
         return {"NB_SOCKET": str(self.socket(pod["metadata"]["uid"])), "NB_PYTHON": sys.executable}
@@ -57,7 +57,7 @@ class NotebookPlaces:
 
 def places_in(home: Path, cluster: str) -> NotebookPlaces:
     """Makes the folder of sockets: in the home, or where its path is too long for a socket, in the one for temporary
-    files, as long as that is nobody else's."""
+    files, as long as that belongs to this user alone."""
     sockets = home / "sockets"
     if len(os.fsencode(sockets)) + _HEX + len("/.sock") > _LONGEST:
         mark = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 Others are refused with words; the taint of the node keeps them away in the first place. A pod's processes are those its
 folder knows (`processes`), so that a control plane that comes back adopts what still runs, counts what has ended, and
-fails what nobody can say anything about. Nothing is ever started twice at the same time, and a container has ended only
+fails containers whose state is lost. Nothing is ever started twice at the same time, and a container has ended only
 when none of its processes is left.
 
 Keys are those of pods; one without a namespace is the uid of a pod that is gone, whose folder is to be removed.
@@ -106,7 +106,7 @@ class ProcessKubelet(Kubelet):
         kept = {uid_of(pod) for pod in self._pods.all()}.union(self._foreign)
         for folder in self._folder.iterdir() if self._folder.is_dir() else ():
             if folder.name not in kept:
-                self.queue.add(Key("", folder.name))  # its pod was deleted while nobody looked
+                self.queue.add(Key("", folder.name))  # its pod was deleted while the server was down
         await super().run()
 
     async def _clear(self, uid: str) -> Requeue | None:
@@ -152,7 +152,7 @@ class ProcessKubelet(Kubelet):
         return await self._look(pod, run)
 
     async def _over(self, pod: Object) -> Requeue | None:
-        """Not only this node may say that a pod is over: nothing of it runs on, whoever did."""
+        """Also other controllers may end a pod: its processes are stopped in any case."""
         if uid_of(pod) not in self._seen_over:
             if await self._still_runs(uid_of(pod), key_of(pod)):
                 return Requeue(_LOOK_EVERY)
@@ -267,7 +267,7 @@ class ProcessKubelet(Kubelet):
             return folder
         try:
             is_folder = Path(asked).is_dir()
-        except OSError:  # of somebody else's, who lets nobody look
+        except OSError:  # of another user, unreadable
             is_folder = False
         if not is_folder:
             raise Refused(f"container {container['name']}: workingDir {asked} is no folder on this machine")
@@ -293,7 +293,7 @@ class ProcessKubelet(Kubelet):
         return None
 
     def _wait(self, pod: Object, run: Run) -> Requeue:
-        """Told when one ends, where the system can; looked at now and then in any case, to date what they write."""
+        """Called when one ends, where the system can; polled in any case, to date their output."""
         key = key_of(pod)
         for name, process in run.processes.items():
             if name not in run.watched and process.on_end(lambda: self.queue.add(key)):
@@ -336,7 +336,7 @@ class ProcessKubelet(Kubelet):
         return None
 
     async def _cut_short(self, pod: Object, run: Run) -> Requeue | None:
-        """It has run for longer than it may; unless it had ended by itself when somebody looked."""
+        """It has run for longer than it may; unless it had ended by itself by then."""
         codes = await self._codes(run)
         if codes is None:
             run.overdue = True

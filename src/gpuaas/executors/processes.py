@@ -141,7 +141,7 @@ class Process:
         return next((code for _, code in self._written()), None)
 
     def ended_at(self) -> float | None:
-        """When the exit code was written, even if nobody looked then."""
+        """When the exit code was written, even if the server was down then."""
         for path, _ in self._written():
             with contextlib.suppress(OSError):
                 return path.stat().st_mtime

@@ -22,11 +22,11 @@ from gpuaas.executors.clock_steps import ClockSteps
 from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Lookup
 from gpuaas.executors.kubelet import Kubelet
-from gpuaas.executors.lives import ContainerLife, Life, life_of
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.references import refers, unmounted, unset
 from gpuaas.executors.script import Script
+from gpuaas.executors.simulated_lifetimes import ContainerLife, Life, workload_state_of
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.admit import Rejection, rejection
 from gpuaas.nodefit.book import place_of, read_pod
@@ -53,7 +53,7 @@ class Run:
     stopping: float | None = None
     grace: float = math.inf
     refers: bool = False  # to config maps or secrets that were not looked for yet, or not found
-    told: tuple[str, ...] = ()  # what of these is missing
+    reported: tuple[str, ...] = ()  # messages about missing references
 
     def put_back(self, seconds: float) -> None:
         """The clock was: what has happened so far stays as long ago as it was."""
@@ -74,8 +74,8 @@ class SimulatedKubelet(Kubelet):
         self._owners = Owners(deps.client, deps.discovery)
         self._runs: dict[str, Run] = {}
         self._accepted: set[str] = set()
-        self._turned_away: dict[str, float] = {}  # when they are told
-        self._bypassed: set[str] = set()  # nodes that somebody put a pod on past the scheduler
+        self._turned_away: dict[str, float] = {}  # when their status is written
+        self._bypassed: set[str] = set()  # nodes with a pod that bypassed the scheduler
         pods = deps.informers.of(PODS)
         pods.add_index(ON_NODE, _node_of)
         self._devices = DeviceBook(specs, pods)
@@ -192,7 +192,7 @@ class SimulatedKubelet(Kubelet):
 
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
-        life = life_of(pod, await self._owners.wishes(pod), self._speed)
+        life = workload_state_of(pod, await self._owners.wishes(pod), self._speed)
         run = Run(life.without_lines(), self.clock.now(), refers=refers(pod["spec"]))
         for one in (pod.get("status") or {}).get("containerStatuses") or ():
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
@@ -228,7 +228,7 @@ class SimulatedKubelet(Kubelet):
         return self._next(run)
 
     async def _lacks(self, pod: Object, run: Run) -> bool:
-        """Whether something it refers to is missing; that is told, and waited for."""
+        """Whether something it refers to is missing; that is reported, and waited for."""
         now, host, key = self.clock.now(), self._host(pod), key_of(pod)
         self._waiting.setdefault(key.namespace, set()).add(key)  # first: what comes while it is looked for is news
         mounts = await unmounted(pod, self._look_up(key.namespace))
@@ -241,9 +241,9 @@ class SimulatedKubelet(Kubelet):
         status = statuses.creating(pod, host, now) if mounts else statuses.unconfigured(pod, host, now, values)
         await self._write(pod, status)
         said = tuple(mounts or [f"Error: {words}" for words in values.values()])
-        for words in said[:BURST] if said != run.told else ():
+        for words in said[:BURST] if said != run.reported else ():
             self.recorder.event(PODS, pod, WARNING, "FailedMount" if mounts else "Failed", words)
-        run.told = said
+        run.reported = said
         return True
 
     def _look_up(self, namespace: str) -> Lookup:
@@ -339,14 +339,14 @@ class SimulatedKubelet(Kubelet):
         self.recorder.event(PODS, pod, WARNING, "BackOff", words)
 
     async def _stop(self, pod: Object, run: Run) -> Requeue | None:
-        """Deleted: the containers are told to end and given the grace period for it."""
+        """Deleted: the containers get SIGTERM and the grace period."""
         now, grace = self.clock.now(), float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         if run.stopping is None:
             run.stopping = now + min(run.life.stop, grace)
             if run.started is not None:
                 for one in pod["spec"]["containers"]:
                     self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {one['name']}")
-        elif grace < run.grace:  # somebody lost patience
+        elif grace < run.grace:  # deleted again with a shorter grace period
             run.stopping = min(run.stopping, now + grace)
         run.grace = grace
         if now < run.stopping:

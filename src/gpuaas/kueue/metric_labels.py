@@ -1,4 +1,4 @@
-"""Labels and annotations of queues, cohorts and workloads that are told beside the labels of Kueue's metrics.
+"""Labels and annotations of queues, cohorts and workloads that are added to the labels of Kueue's metrics.
 
 What the Configuration's `metrics.customLabels` asks for, as values, and what an object has to say to it. Reading and
 judging the file's section is here as well; which metric takes whose labels is `observe.kueue`'s.
@@ -19,7 +19,7 @@ from gpuaas.kueue.configuration.fields import Section
 Labels = tuple[str, ...]
 WORKLOAD: Final = "Workload"
 UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
-"""What is told in place of a value that is not among the tracked ones."""
+"""The label's value in place of one that is not tracked."""
 _MOST: Final = 20
 _MOST_OF: Final = {"ClusterQueue": 6, "Cohort": 6, "LocalQueue": 6, WORKLOAD: 2}
 _MOST_TRACKED: Final = 16
@@ -35,7 +35,7 @@ class CustomLabel:
     key: str
     annotation: bool = False
     tracked: tuple[str, ...] = ()
-    """The values that are told; none: every value."""
+    """The tracked values; empty: every value."""
 
     def value_of(self, obj: Mapping[str, Any] | None) -> str:
         found = ((obj or {}).get("metadata") or {}).get("annotations" if self.annotation else "labels") or {}

@@ -1,6 +1,6 @@
 """Whether a node has failed for a workload that has places on it, and which of its pods can never start there.
 
-Follows upstream: a node that is gone, or of which nobody knows whether it is ready, has failed at once; one that is not
+Follows upstream: a node that is gone, or whose Ready condition is Unknown, has failed at once; one that is not
 ready, or has a taint the pods do not tolerate, once none of the pods that run there is left. What follows is the
 controller's.
 """

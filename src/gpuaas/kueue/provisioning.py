@@ -269,7 +269,7 @@ def _by_request(workload: View, check: Object, config: View, request: View) -> O
         ready = _becoming(check, "Ready", said["Provisioned"].get("message", ""))
         return {**ready, "podSetUpdates": _updates(workload, request, config)}
     if is_true(said.get("Accepted")):
-        # When it is expected is told by the condition that is not true yet.
+        # The condition that is not true yet names the expected time.
         eta = said.get("Provisioned")
         return check if eta is None else _becoming(check, "Pending", eta.get("message", ""))
     return _becoming(check, "Pending", "")
@@ -280,12 +280,12 @@ def _failed(workload: View, check: Object, config: View, request: View, what: st
     attempt = attempt_of(request["metadata"]["name"], workload["metadata"]["name"], check["name"]) or 1
     if attempt > rules.get("backoffLimitCount", 3):
         return _becoming(check, "Rejected", words)
-    told = f"Retrying after {what}: {words}"
+    message = f"Retrying after {what}: {words}"
     retried = int(check.get("retryCount") or 0)
     if attempt <= retried:
-        return _becoming(check, check.get("state", "Pending"), told)  # this one has been answered already
+        return _becoming(check, check.get("state", "Pending"), message)  # this failure has been answered already
     wait = min(rules.get("backoffBaseSeconds", 60) * 2**retried, rules.get("backoffMaxSeconds", 1800))
-    made = _becoming(check, "Retry", told)
+    made = _becoming(check, "Retry", message)
     return made if made.get("requeueAfterSeconds") == wait else {**made, "requeueAfterSeconds": wait}
 
 

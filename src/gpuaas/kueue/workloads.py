@@ -23,7 +23,7 @@ from gpuaas.kueue.status import domains_of
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 UNCOUNTED = "Inadmissible"
-"""Why one is not requeued whose claims of devices cannot be counted; nobody else is told so."""
+"""Why a workload is not requeued whose device claims cannot be counted; upstream has no such reason."""
 _BY_CHECK = frozenset({"AdmissionCheck"})
 _Asked = tuple[tuple[PodSet, ...], str]
 """The pod sets, and why no queue can take them as they are."""
@@ -123,7 +123,7 @@ class Reader:
         return asked
 
     def _charges(self, namespace: str, sets: Sequence[Object], pods: list[Object]) -> tuple[list[Charge] | None, str]:
-        """What pods take of devices, where they do, and why it cannot be told."""
+        """The devices that pods take, or why they cannot be counted."""
         if self._devices is None or not any(map(self._devices.concern, pods)):
             return None, ""
         names = (each.get("name", "main") for each in sets)
@@ -142,8 +142,8 @@ class Reader:
     def change(self, obj: Object) -> Workload | Reserved | Finished:
         """What a Workload object says: it waits, it holds quota, or neither.
 
-        An object that does not hold quota yet says nothing about a reservation the engine made and nobody wrote so far;
-        one that gave it up is told with `Released`.
+        An object that does not hold quota yet says nothing about a reservation the engine made that is not written yet;
+        one that released it arrives as `Released`.
         """
         if holds_quota(obj):
             return self.reserved(obj)

@@ -142,7 +142,7 @@ def _references(part: Any) -> Iterator[str]:
 def _published(
     name: str, kind: Kind | None, of_list: Kind | None, schema_of: SchemaSource, places: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """A schema as it is told. `places`: the groups and versions to which a type that is everywhere belongs."""
+    """A schema as it is published. `places`: the groups and versions to which a type that is everywhere belongs."""
     try:
         source = schema_of(name)
         schema: dict[str, Any] = _without_notes(source)
@@ -208,7 +208,7 @@ def _named_only(kind: Kind) -> dict[str, Any]:
 
 
 def _stand_in(name: str) -> dict[str, Any]:
-    """A type nobody describes: an object of which nothing is known, rather than a reference that leads nowhere."""
+    """An undescribed type: an object of which nothing is known, rather than a reference that leads nowhere."""
     return {"type": "object", "description": f"{name.rpartition('.')[2]}, without a description of its fields."}
 
 

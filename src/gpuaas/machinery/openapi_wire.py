@@ -1,6 +1,6 @@
 """A Swagger 2.0 document as protobuf: the only form in which kubectl asks for it.
 
-It does so for kinds it does not find in the v3 documents (a `List`, a word nobody serves), and for older servers. The
+It does so for kinds it does not find in the v3 documents (a `List`, an unknown kind), and for older servers. The
 messages are those of gnostic's openapi.v2, here as tables of field numbers; what a table does not name is left out.
 The document itself is made in module openapi.
 """

@@ -136,7 +136,7 @@ class ProtobufReader:
         return allowed if is_bool else listed
 
     def _nested(self, name: str, value: Any, depth: int) -> dict[str, Any]:
-        """A schema where anything may stand: nobody after us knows its type and drops what it says by default."""
+        """A schema where anything may stand: no later step knows its type and drops defaults."""
         schema = self._named(name)
         return normalize(schema, self._message(schema, _bytes(value), depth + 1)).obj
 

@@ -21,7 +21,7 @@ _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # libyaml compares each %TAG directive with every other one. Text in a document cannot begin with % at the margin.
 _DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
 _MAX_DIRECTIVES: Final = 16
-_MAX_REPEATS: Final = 100  # told of keys that came twice
+_MAX_REPEATS: Final = 100  # reported duplicate keys
 _Scalar, _Alias = yaml.ScalarEvent, yaml.AliasEvent
 _MapStart, _MapEnd = yaml.MappingStartEvent, yaml.MappingEndEvent
 _ListStart, _ListEnd = yaml.SequenceStartEvent, yaml.SequenceEndEvent

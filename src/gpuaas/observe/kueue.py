@@ -46,8 +46,8 @@ def _both(
     made = [Measure(f"kueue_{name}", kind, f"{words}, per ClusterQueue", ("cluster_queue", *extra), buckets)]
     if local:
         fewer = _waits(14) if buckets else ()
-        told = f"{words}, per LocalQueue"
-        made.append(Measure(f"kueue_local_queue_{name}", kind, told, (*_LOCAL, *extra), fewer))
+        per_local_queue = f"{words}, per LocalQueue"
+        made.append(Measure(f"kueue_local_queue_{name}", kind, per_local_queue, (*_LOCAL, *extra), fewer))
     return made
 
 

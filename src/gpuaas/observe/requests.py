@@ -1,4 +1,4 @@
-"""Counts of API requests: plain dictionaries on the hot path, Prometheus' text only when somebody asks.
+"""Counts of API requests: plain dictionaries on the hot path, Prometheus' text only when it is scraped.
 
 Prometheus' library is imported with the first scrape: it costs a start 50 ms and most servers are never scraped.
 """

@@ -1,8 +1,8 @@
-"""Counters and histograms as plain numbers by label, and their Prometheus form when somebody asks.
+"""Counters and histograms as plain numbers by label, and their Prometheus form when it is scraped.
 
 Counting is a dictionary's increment. What a metric is called, which labels it has and what it means stands in a
 `Measure`; a sample for an unknown one is a KeyError at once. The text is written here and not by Prometheus' library:
-it takes half the time, and nobody is served meanwhile.
+it takes half the time, and no request is served meanwhile.
 """
 
 from bisect import bisect_left
@@ -87,7 +87,7 @@ class Series:
         found.total += value
 
     def forget(self, **labels: str) -> None:
-        """Those with all these labels are told no more: what they counted for is gone."""
+        """Removes the series with all these labels: what they counted is gone."""
         known: dict[str, dict[Labels, Any]] = {**self._counters, **self._histograms}
         for name, samples in known.items():
             names = self.measures[name].labels

@@ -15,12 +15,12 @@ from typing import Any
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Client, Discovery, Object, Resource
-from gpuaas.runtime.aside import SET_ASIDE, Aside, Fault, described
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
 from gpuaas.runtime.pod_budget import LOOK_AGAIN, TooManyWaiting
+from gpuaas.runtime.quarantine import SET_ASIDE, Aside, Fault, described
 from gpuaas.runtime.quota import Quota
 from gpuaas.runtime.workqueue import WorkQueue
 from gpuaas.runtime.writes import ReadYourWrites
@@ -50,7 +50,7 @@ class Deps:
     root_ca: str = ""  # PEM; published to every namespace as ConfigMap kube-root-ca.crt
     # (account, secret) -> the token such a secret holds; without it they stay empty
     secret_token: Callable[[Object, Object], str] | None = None
-    # (request in PEM, usages, seconds) -> a client certificate in PEM; without it nobody's request is signed
+    # (request in PEM, usages, seconds) -> a client certificate in PEM; without it no request is signed
     sign_request: Callable[[bytes, Sequence[str], float], bytes] | None = None
     quota: Quota | None = None  # who may have a node, where Kueue is served in this process
     turn: Callable[[], Awaitable[None]] | None = None  # waits until work may be done beside the server's requests
@@ -109,7 +109,7 @@ class Controller(Loop):
     component = ""  # the source of its events; "" has none
     tells_series = False  # how it tells them (module events)
     workers = 1
-    patient = False  # lets a burst of requests pass first: for work that nobody's decision waits for
+    patient = False  # lets a burst of requests pass first: for work that no decision waits for
 
     def __init__(self, deps: Deps) -> None:
         super().__init__(deps)

@@ -1,4 +1,4 @@
-"""Tasks that begin at once: a coroutine runs to its first wait before whoever started it goes on.
+"""Tasks that begin at once: a coroutine runs to its first wait before its caller goes on.
 
 A task of asyncio begins in the loop's next turn, and when the loop is busy a turn is milliseconds. What has been decided
 and only has to be written does not wait for that.
@@ -38,17 +38,17 @@ async def _rest(work: Coroutine[Any, Any, Result], waits_for: Any) -> Result:
 
 @types.coroutine
 def _go_on(work: Coroutine[Any, Any, Result], waits_for: Any) -> Generator[Any, Any, Result]:
-    """What the task waits for, and what it is told, passes through."""
+    """Passes through what the task waits for and the result of each wait."""
     try:
         while True:
             try:
-                told = yield waits_for
+                result = yield waits_for
             except GeneratorExit:
                 work.close()
                 raise
             except BaseException as error:
                 waits_for = work.throw(error)
             else:
-                waits_for = work.send(told)
+                waits_for = work.send(result)
     except StopIteration as end:
         return end.value  # type: ignore[no-any-return]

@@ -1,10 +1,10 @@
-"""Events for people: what a controller did, told once, counted after that.
+"""Events for people: what a controller did, recorded once and counted after that.
 
 Kubernetes has two ways to do so, and its components one of the two each. The older: the same event again raises the
 count of the first one; more than ten within ten minutes that differ only in their message become one "(combined from
 similar events)"; one source may tell 25 things about one object, then one each five minutes. The newer (`series`), of
 Kueue and the scheduler: what is done with one state of an object for one reason is one event with the first words; done
-again it is a series, whose number is told at the second and when nothing has come for six minutes. Recording never
+again it is a series, whose count is written at the second and when nothing has come for six minutes. Recording never
 waits and never fails a reconcile: it is written behind.
 """
 
@@ -101,7 +101,7 @@ class _Written:
     name: str
     namespace: str
     count: int
-    told: int = 0  # the count that is written
+    written_count: int = 0
     last: float = 0.0  # of a series
 
 
@@ -119,11 +119,11 @@ class Correlator:
         return self._series(said, now) if said.series else self._counted(said, now)
 
     def ended(self, now: float) -> "list[_Written]":
-        """The series that have ended with a number that is not told yet. What comes after begins anew."""
+        """The series that have ended with a count that is not written yet. A later event starts a new series."""
         over = [(key, one) for key, one in self._in_series.items() if now - one.last > SERIES_END]
         for key, _ in over:
             self._in_series.drop(key)
-        return [one for _, one in over if one.count > max(one.told, 1)]
+        return [one for _, one in over if one.count > max(one.written_count, 1)]
 
     def _series(self, said: _Said, now: float) -> "_Verdict | None":
         key = (*said.about, said.reason, said.action, said.involved.get("resourceVersion", ""))
@@ -140,7 +140,7 @@ class Correlator:
         message, key = self._aggregate(said, now)
         earlier = self._written.get(key)
         if earlier is not None:
-            earlier.count += 1  # what is not told now is still counted
+            earlier.count += 1  # what is not written now is still counted
         if not self._spend(said, now):
             return None
         if earlier is not None:
@@ -150,7 +150,7 @@ class Correlator:
         return _Verdict(written, new=True, message=message, key=key)
 
     def forget(self, verdict: "_Verdict") -> None:
-        """The earlier event is not there any more: the next one begins anew."""
+        """The earlier event is not there any more: the next one starts a new series."""
         self._written.drop(verdict.key)
         self._in_series.drop(verdict.key)
 
@@ -195,7 +195,7 @@ class _Verdict:
 
 @dataclass(slots=True)
 class _Unwritten:
-    """An event that is to be created, or to be told again; news about it before then only change it."""
+    """An event that is to be created or updated; news about it before then only change it."""
 
     said: _Said
     written: _Written
@@ -301,14 +301,14 @@ class EventSink:
             except ApiError as error:
                 if error.code != 404:
                     raise
-            # It has expired; tell it anew.
+            # It has expired: create it again.
             written.count, event.first = 1, event.last
         event.new = False
         await self._client.create(EVENTS, _in_series(event) if event.said.series else _event(event), written.namespace)
 
 
 def _number(written: _Written) -> Object:
-    written.told = written.count
+    written.written_count = written.count
     return {"series": {"count": written.count, "lastObservedTime": rfc3339_micro(written.last)}}
 
 

@@ -1,10 +1,10 @@
 """A local view of one resource, kept fresh by list and watch.
 
 The objects are the client's own, by reference, but for who owns which field, which is half of many an object and no
-controller's business: nobody changes them. A watch that ends is resumed where it stood; a revision that is gone (410)
-means a new list, whose difference to the view is told to the handlers like events. Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
+controller's business: they are never changed in place. A watch that ends is resumed where it stood; a revision that is gone (410)
+means a new list, whose difference to the view reaches the handlers as events. Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
 until the view contains its own writes (module writes does that for every controller).
-An object that an index or a handler cannot read is set aside (module aside); the others' news go on.
+An object that an index or a handler cannot read is set aside (module quarantine); the others' news go on.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.runtime.aside import Aside
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, owners_of, revision_of, uid_of
+from gpuaas.runtime.quarantine import Aside
 
 Handler = Callable[[Object | None, Object | None], None]
 Indexer = Callable[[Mapping[str, Any]], Iterable[str]]
@@ -87,7 +87,7 @@ class Informer:
     # Listening
 
     def subscribe(self, handler: Handler, *, owned: bool = False) -> None:
-        """Who comes late is told of everything that is there already. `owned`: only of objects that belong to others,
+        """A late handler first gets every object of the view as an addition. `owned`: only of objects that belong to others,
         before or after, which is asked once for all who want that."""
         (self._of_owned if owned else self._handlers).append(handler)
         for obj in self.all():
@@ -286,7 +286,7 @@ class Informer:
 
 class Informers:
     """The informers of one cluster, shared by everyone who asks: one for each resource, and an outline of those that
-    somebody follows and nobody needs whole."""
+    handlers follow and none needs whole."""
 
     def __init__(self, client: Client, clock: Clock, aside: Aside | None = None) -> None:
         self._client = client
@@ -319,11 +319,11 @@ class Informers:
 
     @property
     def resources(self) -> list[Resource]:
-        """What somebody follows."""
+        """The resources in use."""
         return [*self._informers, *self._outlines]
 
     def known(self, resource: Resource) -> Informer | None:
-        """The informer if somebody uses one and it runs."""
+        """The running informer of a resource in use, or None."""
         return (self._informers.get(resource) or self._outlines.get(resource)) if self._started else None
 
     def start(self) -> None:
@@ -337,7 +337,7 @@ class Informers:
             await informer.synced()
 
     async def release(self, resource: Resource, handler: Handler) -> None:
-        """The handler is done with the resource; what nobody listens to any more is not followed any longer."""
+        """The handler is done with the resource; a resource without handlers is no longer watched."""
         for informers in (self._informers, self._outlines):
             informer = informers.get(resource)
             if informer is None or not informer.hears(handler):

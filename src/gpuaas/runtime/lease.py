@@ -1,6 +1,6 @@
 """Leadership by a Lease: of several holders of one name only one works at a time.
 
-As client-go does it: the lease is taken when nobody holds it or when the holder's renewal has not changed for the
+As client-go does it: the lease is taken when it has no holder or when the holder's renewal has not changed for the
 lease's duration, measured by our own clock (other machines' clocks are not trusted). Losing it is final: `hold`
 returns, and the caller stops its work.
 """

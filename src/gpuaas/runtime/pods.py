@@ -207,7 +207,7 @@ class PodControl:
         self._resource = resource
 
     async def create(self, owner: Mapping[str, Any], pod: Object) -> Object | None:
-        """None where the namespace is ending; other failures are told in an event and raised."""
+        """None where the namespace is ending; other failures are recorded in an event and raised."""
         try:
             made = await self._client.create(PODS, pod, owner["metadata"]["namespace"])
         except ApiError as error:

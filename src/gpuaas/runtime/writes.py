@@ -274,7 +274,7 @@ def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
 
 
 async def write_status(client: Client, resource: Resource, obj: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Make the object's status be `status`, unless somebody wrote it since (Conflict); False if it is already so."""
+    """Make the object's status be `status`, unless another client wrote it since (Conflict); False if it is already so."""
     if (obj.get("status") or {}) == status:
         return False
     namespace = obj["metadata"].get("namespace", "")

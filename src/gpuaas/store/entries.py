@@ -63,7 +63,7 @@ class Entry:
 
     @property
     def obj(self) -> Any:
-        """The decoded object. It is shared: whoever wants another one builds another one."""
+        """The decoded object. It is shared: a caller that wants to change it builds a new one."""
         value = self.value
         if value is None:
             value = self.value = _decode(self.raw)
@@ -126,7 +126,7 @@ class DecodedCache:
             self.release(next(iter(self._entries)))
 
     def begin_period(self) -> None:
-        """Drops what was decoded before the period that ends now: whoever still needs it has it decoded again."""
+        """Drops what was decoded before the period that ends now: a later reader decodes it again."""
         while self._entries and self._entries[oldest := next(iter(self._entries))] < self._period:
             self.release(oldest)
         self._period += 1

@@ -113,7 +113,7 @@ def _words(error: sqlite3.Error) -> str:
 
 
 def _create(path: Path) -> bool:
-    """Make an empty file nobody else can read: it will hold Secrets. SQLite gives its other files the same mode."""
+    """Make an empty file that only this user can read: it will hold Secrets. SQLite gives its other files the same mode."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -93,7 +93,7 @@ class Store:
         return self._writer.latest(key, self._tables.get(key))
 
     def drop_decoded(self, key: str) -> None:
-        """Nobody will ask for this object soon: its decoded form need not be kept."""
+        """This object is not needed soon: its decoded form need not be kept."""
         entry = self._tables.get(key)
         if entry is not None:
             self._decoded.release(entry)
@@ -176,7 +176,7 @@ class Store:
         end = min(revision, self.revision)
         if end <= self.compacted:
             return
-        # Readers are told first: the file may lag behind the promise, never the other way round.
+        # Readers are notified first: the file may lag behind the promise, never the other way round.
         self.compacted = end
         self._window.forget(end)
         stops = self._history.ends(end)

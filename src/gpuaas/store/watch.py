@@ -2,7 +2,7 @@
 
 It is *synced* (new events are handed to it as they are committed) or *catching up* (it reads history from where it
 stands); a synced one that does not keep up falls back to catching up, so that its memory is bounded, and one whose
-place in history was compacted is told `Compacted`. Two forms: `await next()` for a task, and `on_events` for fan-out
+place in history was compacted ends with `Compacted`. Two forms: `await next()` for a task, and `on_events` for fan-out
 without a task for each watcher.
 """
 

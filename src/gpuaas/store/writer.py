@@ -117,7 +117,7 @@ class Writer:
         self._ended(batch)
 
     async def close(self) -> bool:
-        """Commit what is queued and end the thread; False if somebody else has already asked for it."""
+        """Commit what is queued and end the thread; False if that was already requested."""
         if self._closed:
             return False
         self._closed = True
@@ -138,7 +138,7 @@ class Writer:
         steps would wait for a whole turn of it, and every decision waits for two writes."""
         if self._under_way is not None:
             return
-        if not self._queue:  # somebody was in a hurry
+        if not self._queue:  # another caller flushed it
             self._go_on()
             return
         batch = self._under_way = self._next_batch()
@@ -150,7 +150,7 @@ class Writer:
     def _ended_in_thread(self, last: int) -> None:
         batch = self._under_way
         if batch is None or batch.writes[-1].event.revision != last:
-            return  # somebody was in a hurry, and it has been dealt with
+            return  # another caller flushed it already
         try:
             self._ended(batch)
         finally:
@@ -171,7 +171,7 @@ class Writer:
         self._busy = bool(self._queue)
         if self._busy:
             self._begin()
-        elif self._at_rest is not None and not self._at_rest.done():  # whoever closes may have been cancelled
+        elif self._at_rest is not None and not self._at_rest.done():  # the closing caller may have been cancelled
             self._at_rest.set_result(None)
 
     def _next_batch(self) -> "_Batch":
@@ -195,7 +195,7 @@ class Writer:
                 del self._in_flight[write.event.key]
         self._on_commit([write.event for write in batch])
         for write in batch:
-            if not write.done.done():  # whoever waited may have been cancelled
+            if not write.done.done():  # the waiting caller may have been cancelled
                 write.done.set_result(write.event.entry)
 
     def _fail(self, batch: "list[_Write]", error: BaseException) -> None:
@@ -236,6 +236,6 @@ class _Write:
 
 
 def _is_lasting(error: BaseException) -> bool:
-    """After a failed sync or on a broken file nobody knows what is on the disk; a full disk can be emptied."""
+    """After a failed sync or on a broken file the state of the disk is unknown; a full disk can be emptied."""
     name = getattr(error.__cause__, "sqlite_errorname", "") or ""
     return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or name.endswith("FSYNC")

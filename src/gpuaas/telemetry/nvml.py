@@ -52,7 +52,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A fault the driver reports. It does not name the process; `uuid` is None where the card cannot be told."""
+    """A fault the driver reports. It does not name the process; `uuid` is None where the card is unknown."""
 
     uuid: str | None
     xid: int

@@ -73,7 +73,7 @@ class FakeCluster:
         self._compacted = 0
         self._watchers: list[_Watcher] = []
         self._published: list[tuple[Object, bytes]] = []
-        self.faults: list[tuple[str, str, Exception]] = []  # that nobody has met yet
+        self.faults: list[tuple[str, str, Exception]] = []  # not raised yet
         self._listeners: list[Callable[[], None]] = []
 
     # The test's hands
@@ -109,14 +109,14 @@ class FakeCluster:
         return self._store(resource, {**known, "status": {**known.get("status", {}), **status}}, known)
 
     def events(self, namespace: str = "") -> list[str]:
-        """`Type Reason kind/name message`, in the order told."""
-        told = sorted(
+        """`Type Reason kind/name message`, in order of their recording."""
+        recorded = sorted(
             self.all(builtin.EVENTS, namespace), key=lambda event: int(event["metadata"]["name"].rsplit(".", 1)[1], 16)
         )
         return [
             f"{event['type']} {event['reason']} {event['involvedObject']['kind'].lower()}/"
             f"{event['involvedObject']['name']} {event['message']}"
-            for event in told
+            for event in recorded
         ]
 
     def fail_next(self, verb: str, resource: Resource, error: Exception) -> None:
@@ -147,7 +147,7 @@ class FakeCluster:
             listener()
 
     def check_untouched(self) -> None:
-        """Objects are shared by reference: nobody may have changed one since it was published."""
+        """Objects are shared by reference: none may have changed since it was published."""
         for obj, as_published in self._published:
             if msgspec.json.encode(obj) != as_published:
                 metadata = obj["metadata"]

@@ -49,7 +49,7 @@ class Stage:
                 quiet += 1
 
     async def advance(self, seconds: float) -> None:
-        """Move time on, stopping wherever somebody wakes, and let everything settle there."""
+        """Move time on, stopping at each sleeper's wake-up, and let everything settle there."""
         target = self.clock.now() + seconds
         while True:
             await self.settle()

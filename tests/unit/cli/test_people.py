@@ -13,10 +13,10 @@ from gpuaas.assembly import people, runtime_classes
 from gpuaas.assembly.home import Home
 from gpuaas.cli import trusted
 from gpuaas.cli.audit import about, how_far, remembered
-from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import in_order, read_manifests, wished
 from gpuaas.cli.ps import changes, ps_table
+from gpuaas.cli.queries import named
 from gpuaas.cli.queues import QUEUE_COLUMNS
 from gpuaas.cli.run import folder_for, job_for, parse_gpus, product_named
 from gpuaas.cli.show import Columns, Table, show

@@ -43,8 +43,8 @@ CASES: list[tuple[str, Answer, str, str, str]] = [
         "it fits, behind others",
         ask(workload()),
         "BehindOthersInQueue",
-        "it fits now: ClusterQueue cq looks at it next, with nobody before it",
-        "position 1 in ClusterQueue cq, nobody before it",
+        "it fits now: ClusterQueue cq looks at it next, with none before it",
+        "position 1 in ClusterQueue cq, none before it",
     ),
     (
         "its LocalQueue does not exist",

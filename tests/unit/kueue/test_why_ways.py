@@ -281,7 +281,7 @@ def test_nobody_passes_who_waits_first_in_a_strict_queue() -> None:
     )
     assert (
         answer.sentence
-        == "it would fit, but ClusterQueue cq is StrictFIFO: nobody passes ns/job-first, which waits itself"
+        == "it would fit, but ClusterQueue cq is StrictFIFO: no workload overtakes ns/job-first, which waits itself"
     )
     assert answer.ways == (
         "what helps that one: gpuaas why job-first -n ns",
@@ -372,7 +372,7 @@ def asking(gpus: int, product: str) -> Object:
     return {"nodeSelector": {"gpu": product}, "containers": containers}
 
 
-ANEW = "after that, to let this one start anew: gpuaas delete workload job-mine -n ns"
+ANEW = "after that, to let this one start again: gpuaas delete workload job-mine -n ns"
 PLACES: list[tuple[str, str, Object, str, tuple[str, ...]]] = [
     (
         "a taint on nodes it could not go to anyhow is not in its way",

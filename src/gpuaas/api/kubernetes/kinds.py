@@ -17,7 +17,7 @@ from gpuaas.api.kubernetes.tables.cells import Cells, View, columns, object_age,
 _ALL: Final = ("all",)
 _EXTENSIONS: Final = ("api-extensions",)
 _CREATE: Final = ("create",)
-# Their selector is an object (or, for old controllers, plain labels): whoever answers `scale` writes it as a query.
+# Their selector is an object (or, for old controllers, plain labels): the `scale` subresource writes it as a query.
 _SCALE: Final = Scale(selector_path=".spec.selector")
 _PREFIXES: Final[Mapping[tuple[str, str], str]] = {
     (group, version): prefix for prefix, (_, group, version) in TABLES.items() if "apimachinery" not in prefix

@@ -1,7 +1,7 @@
 """What objects cost of a namespace's resource quotas, and whether a quota still has it.
 
-`charge_quotas` books one write; `quota_usage` counts everything anew, for whoever keeps a quota's status right when
-objects go away. Amounts only ever grow here: a write that asks for less is booked when usage is counted anew.
+`charge_quotas` books one write; `quota_usage` counts everything again, for the controller that corrects a quota's status when
+objects go away. Amounts only ever grow here: a write that asks for less is booked when usage is counted again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

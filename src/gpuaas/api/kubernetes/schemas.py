@@ -177,7 +177,7 @@ def _type_schema(prefix: str, block: str) -> dict[str, Any]:
     if "union" in marks:
         schema["x-kubernetes-unions"] = [_union(marks["union"])]
     if "everywhere" in marks:
-        schema["x-gpuaas-everywhere"] = True  # every group and version has it: whoever publishes knows which there are
+        schema["x-gpuaas-everywhere"] = True  # every group and version has it: the publisher knows them
     if is_kind:
         schema["x-kubernetes-group-version-kind"] = [{"group": group, "kind": short, "version": version}]
     return schema

@@ -61,7 +61,7 @@ Conditions = Annotated[tuple[Condition, ...], says(keys=["type"], maxItems=16)]
 class FairSharing(Part):
     """How much this member counts when unused quota is shared out."""
 
-    weight: Annotated[Quantity, says("Relative weight; 0 borrows only what nobody else wants.", default=1)] = 1
+    weight: Annotated[Quantity, says("Relative weight; 0 borrows only what no other queue wants.", default=1)] = 1
 
 
 class WeightedShare(Part):

@@ -5,8 +5,8 @@
 - `/notebook/NAMESPACE/NAME/` on the API serves programs that send a bearer token with each request. It takes no cookie
   and no client certificate: pages there would share the API's origin, and a browser would show its credentials unasked.
 
-Whoever may update a Notebook decides what it runs, and may open it; one whose pod is a process of this machine also needs
-the verb `use` on that runtime class, as for submitting one.
+A user who may update a Notebook decides what it runs, and may open it. Where its pod is a process of this machine, opening
+it also needs the verb `use` on that runtime class, as submitting it does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who asks: a client certificate, a person's token or a service account's, in this order. Nobody is nobody: no anonymous.
+"""Who asks: a client certificate, a person's token or a service account's, in this order. There is no anonymous user.
 
 The names other modules need for a request (`User`, `Attributes`) are at home in `identity`.
 """

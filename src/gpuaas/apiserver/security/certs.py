@@ -97,7 +97,7 @@ class Authority:
         return self._issue(name, groups, (), days, server=False)
 
     def sign(self, request: bytes, usages: Sequence[str], seconds: float, cluster: str, now: float) -> bytes:
-        """The certificate (PEM) somebody asked for with a key of their own; good in one cluster."""
+        """The certificate (PEM) for a signing request; good in one cluster."""
         from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID
 

@@ -1,6 +1,6 @@
-"""Nobody grants what they do not have: the checks on writing roles and bindings.
+"""Privilege escalation: users grant only rights they have. The checks on writing roles and bindings.
 
-Whoever may `escalate` a role or `bind` it is trusted with it; `system:masters` always is. Everybody else must hold
+A user who may `escalate` a role or `bind` it is trusted with it; `system:masters` always is. Everybody else must hold
 every permission the role grants, in the place where it is granted.
 """
 
@@ -21,7 +21,7 @@ _COLLECTED = ("ownerReferences", "finalizers", "managedFields")
 def check_grant(
     rbac: Rbac, user: User, plural: str, namespace: str, url_name: str, obj: Object, old: Object | None
 ) -> None:
-    """Raise Forbidden if writing this role or binding would give somebody more than the writer has.
+    """Raise Forbidden if writing this role or binding would grant more than the writer has.
 
     `url_name` is the name in the request's path, so it is empty for a create.
     """

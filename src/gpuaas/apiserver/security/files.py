@@ -1,4 +1,4 @@
-"""Writing secrets to disk: whole or not at all, readable by nobody else."""
+"""Writing secrets to disk: whole or not at all, readable by this user alone."""
 
 import os
 from pathlib import Path

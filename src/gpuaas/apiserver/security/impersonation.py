@@ -1,4 +1,4 @@
-"""Acting as somebody else: the Impersonate-* headers, and what the asker needs for it.
+"""Impersonation: the Impersonate-* headers, and the rights that they need.
 
 Two ways, tried in this order: constrained (the verb `impersonate-on:MODE:VERB` on what the request does, and
 `impersonate:MODE` on the user) for service accounts, nodes and other users, and the old way (`impersonate` on the
@@ -48,7 +48,7 @@ class Wanted:
 
 
 def wanted_user(headers: Mapping[bytes, bytes]) -> Wanted | None:
-    """Read the headers (lower-case names; repeated ones joined by newlines); None if nobody is to be impersonated."""
+    """Read the headers (lower-case names; repeated ones joined by newlines); None without impersonation."""
     for header in headers:
         if header.startswith(b"impersonate-"):
             break

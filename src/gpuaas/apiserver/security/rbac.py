@@ -13,7 +13,7 @@ from gpuaas.apiserver.security.identity import MASTERS, Attributes, User, servic
 from gpuaas.apiserver.security.rules import Rule, parse_rules, quoted
 from gpuaas.base.errors import ApiError, Forbidden
 from gpuaas.base.selectors import LabelSelector, from_label_selector
-from gpuaas.runtime.aside import Aside
+from gpuaas.runtime.quarantine import Aside
 from gpuaas.store import Entry, Event, Store
 
 GROUP = "rbac.authorization.k8s.io"
@@ -30,7 +30,7 @@ class Decision(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """One rule somebody has, and through which binding."""
+    """One rule of a subject, and through which binding."""
 
     rule: Rule
     source: str
@@ -245,7 +245,7 @@ class _Binding(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """A user (service accounts are users, too) or a group; neither, if nobody can be meant."""
+    """A user (service accounts are users, too) or a group; neither, if no subject can match."""
 
     user: str | None
     group: str | None

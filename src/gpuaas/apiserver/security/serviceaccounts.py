@@ -232,7 +232,7 @@ class ServiceAccounts:
         return f"{message}.{base64url(self.key.sign(message.encode()))}"
 
     def _verify(self, token: str) -> tuple[_Claims, User] | None:
-        """What the token says, if we signed it; None if it is somebody else's or none at all."""
+        """What the token says, if we signed it; None if it has another issuer or is none at all."""
         parts = token.split(".")
         if len(parts) != 3:
             return None

@@ -1,7 +1,7 @@
 """Requests for certificates at the server: they say who asks, and only who may approve or sign for a signer does.
 
 What makes a request well-formed beside that is in the api room (`rules.certificates`); certificates are made in module
-certs. Nobody gets into system:masters this way, whoever approves it.
+certs. No request leads into system:masters, with any approver.
 """
 
 from collections.abc import Mapping

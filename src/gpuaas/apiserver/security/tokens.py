@@ -21,7 +21,7 @@ from gpuaas.apiserver.security.identity import User, authenticated
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 
-_RECHECK_SECONDS = 0.05  # how long somebody who was removed may still be let in
+_RECHECK_SECONDS = 0.05  # how long a removed user may still be accepted
 _UNREADABLE = (0, 0, 0)  # stamp of no file
 _log = logging.getLogger("gpuaas.apiserver.security")
 
@@ -52,7 +52,7 @@ class Users:
         known = _hash(token)
         found = self._known.get(known)
         if found is None:
-            self._check_at = 0.0  # it may be a new user's, who was just told that it is good
+            self._check_at = 0.0  # it may be a new user's
             self._refresh()
             found = self._known.get(known)
         if found is None:
@@ -139,7 +139,7 @@ class Users:
         try:
             records = self.list()
         except ValueError as error:
-            # Somebody's edit went wrong: who could come in before still can, nobody else.
+            # The edited file is broken: the users of the last good one stay valid, no others.
             _log.error("%s; the last good list stays in force", error)
             return
         self._known = {

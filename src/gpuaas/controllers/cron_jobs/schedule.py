@@ -65,7 +65,7 @@ def parse_schedule(text: str, zone: str = "") -> Schedule:
 
 
 def load_zone(zone: str) -> tzinfo:
-    """ "" is UTC; a name nobody knows is a ValueError."""
+    """ "" is UTC; an unknown name is a ValueError."""
     if not zone or zone in ("UTC", "Local"):
         return UTC
     try:

@@ -293,7 +293,7 @@ class _Step:
     # Status
 
     async def _mark_paused(self) -> None:
-        """A pause stops the clock of the deadline, and going on starts it anew."""
+        """A pause stops the clock of the deadline, and resuming restarts it."""
         deployment = self._deployment
         status = dict(deployment.get("status") or {})
         known = plan.find(status, plan.PROGRESSING)

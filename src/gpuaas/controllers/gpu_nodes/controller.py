@@ -3,7 +3,7 @@
 Which cards a node has is given by its owner (a fleet file or the driver), never read from the API; what changes about
 them, the MIG layout, is kept in the annotation `gpuaas.dev/cards` and read back once, when the controller starts
 (devices.inventory says why a hand edit cannot fake cards). From then on the controller's own view counts: a resource,
-label or annotation of cards that somebody else writes is put back.
+label or annotation of cards that another client writes is put back.
 
 Keys are names of nodes; the empty key means that policies or ConfigMaps changed, after which every node is looked at.
 Metadata is written before the status, so that kubelets know a device before the scheduler counts it.
@@ -243,17 +243,17 @@ class GpuNodes(Controller):
         return patch if wanted_conditions == conditions else {**patch, "conditions": wanted_conditions}
 
     def _conditions(self, known: list[Object], decision: Decision) -> list[Object]:
-        told: dict[str, tuple[str, str, str]] = {}
+        conditions: dict[str, tuple[str, str, str]] = {}
         if decision.problem:
-            told[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
+            conditions[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
         elif decision.is_configured:
-            told[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
+            conditions[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
         if decision.mig.state:
             status, reason = _MIG_WORDS[decision.mig.state]
-            told[MIG_CONDITION] = (status, reason, decision.mig.message)
+            conditions[MIG_CONDITION] = (status, reason, decision.mig.message)
         kept = [one for one in known if one["type"] not in (CONFIG_CONDITION, MIG_CONDITION)]
         before = {one["type"]: one for one in known}
-        for kind, (status, reason, message) in told.items():
+        for kind, (status, reason, message) in conditions.items():
             one = before.get(kind)
             now = rfc3339(self.clock.now())
             since = one["lastTransitionTime"] if one and one["status"] == status else now

@@ -37,7 +37,7 @@ class HeldController(Controller):
     always_on = False
     """Looks after what is held already even where the configuration has its integration off."""
     of_owned = True
-    """Of workloads, only those that belong to somebody concern its jobs."""
+    """Only workloads with an owner concern its jobs."""
 
     def __init__(self, deps: Deps, configured: Configured | None = None, series: Series | None = None) -> None:
         super().__init__(deps)
@@ -95,7 +95,7 @@ class HeldController(Controller):
         return self.config.holds_without_queue(labels_of(found))
 
     def waits_by_itself(self, obj: Object) -> bool:
-        """Whether it is to have workloads, and nobody above it has one for it."""
+        """Whether it is to have workloads, and no ancestor has one for it."""
         held = self.held(obj["metadata"]["namespace"])
         if held is None or not (held or queue_of(obj)):
             return False

@@ -2,7 +2,7 @@
 
 At most one workload stands for a job. One that no longer says what the job says is updated while nothing is reserved
 for it, and deleted otherwise; the job stops meanwhile. A workload made beforehand is taken over, or left alone if it
-belongs to somebody else. Of an elastic job several may live at a time; which of them is the job's is module slices'.
+belongs to another owner. Of an elastic job several may live at a time; which of them is the job's is module slices'.
 """
 
 from collections.abc import Mapping

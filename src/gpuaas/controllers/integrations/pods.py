@@ -142,7 +142,7 @@ class PodController(QueueableController):
             await self._finalize([pod for pod in pods if not can_run(pod)])
             raise _Refused
         if not pod_groups.is_group_workload(workload) and any(each.get("controller") for each in owners_of(workload)):
-            raise _Refused  # it has a controller: somebody else's
+            raise _Refused  # it has another controller
         if pod_groups.is_abandoned(pods, workload):
             await self._finalize(pods)
             raise Later("its pods are leaving")
@@ -158,7 +158,7 @@ class PodController(QueueableController):
         status = pod_groups.waiting(workload, absent, self.clock.now())
         if status is not None:
             await self.workloads.write(workload, status)
-            raise Later("the number of pods was told")
+            raise Later("the number of pods was recorded")
         return unit(found.keeps, group), workload
 
     async def _own(self, pods: Sequence[Object], workload: Object) -> Object:
@@ -274,7 +274,7 @@ class PodController(QueueableController):
         return job
 
     async def _mark(self, pod: Object, reason: str, message: str) -> None:
-        """Whoever counts failures sees that this one was told to go."""
+        """Controllers that count failures see by the condition that this pod was evicted."""
         status = pod.get("status") or {}
         others = [each for each in status.get("conditions") or () if each["type"] != "TerminationTarget"]
         condition = {
@@ -323,5 +323,5 @@ def _groups(pod: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _has_set(workload: Object) -> bool:
-    """A set that is still there makes the pods anew."""
+    """A set that still exists recreates the pods."""
     return not is_deleting(workload) and any(each["kind"] != PODS.kind for each in owners_of(workload))

@@ -83,9 +83,9 @@ class QueueableController(HeldController):
         return await self._live(job, workload)
 
     async def _sync_active(self, job: Object, workload: Object) -> bool:
-        """A job its user stopped by its own means is deactivated, and active again once it is started; True if told.
+        """A job its user stopped by its own means is deactivated, and active again once it is started; True if written.
 
-        The mark tells that from a workload somebody else deactivated, which stays so.
+        The mark separates that from a workload that an administrator deactivated, which stays inactive.
         """
         wanted, notes = self.integration.is_wanted(job), annotations_of(workload)
         marked = USER_STOPPED in notes

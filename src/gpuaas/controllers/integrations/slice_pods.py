@@ -1,6 +1,6 @@
 """Pods of elastic jobs: gated from their making, they are let go as far as their job's admitted slice has room.
 
-A key is a job, as workloads are indexed by it. Its slices share one name, which its pods carry, so that whoever was made for a slice before is let go
+A key is a job, as workloads are indexed by it. Its slices share one name, which its pods carry, so that a pod made for an earlier slice is ungated
 against the one that holds quota now. A pod that was let go a moment ago counts as such before the news of it arrive.
 """
 

@@ -1,4 +1,4 @@
-"""The slices of an elastic job: the one that stands for it now is found, resized or left to be made anew.
+"""The slices of an elastic job: the one that stands for it now is found, resized or left to be replaced.
 
 `slice_of`, `job_of` and `holder_of` lead from a pod to the slice whose quota it runs on.
 """
@@ -71,14 +71,14 @@ class Slices:
         return await self._workloads.change(current, slices.resized(current, wanted)), chain.holder
 
     def _is_new(self, holder: Object | None) -> bool:
-        """Whether it was admitted just now: then whoever admitted it is about to finish the one it replaces."""
+        """Whether it was admitted just now: then the scheduler is about to finish the one it replaces."""
         reserved = conditions_of(holder).get("QuotaReserved") if holder is not None else None
         if reserved is None:
             return False
         return self._controller.clock.now() - parse_rfc3339(reserved["lastTransitionTime"]) < _GRACE
 
     async def _tidy(self, job: Object) -> None:
-        """Finished ones may be deleted; those of a job that had the name before are nobody's."""
+        """Finished ones may be deleted; those of an earlier job of the same name belong to none."""
         for workload in self._all(job):
             if not is_controlled_by(workload, job):
                 await self._workloads.orphan(workload)

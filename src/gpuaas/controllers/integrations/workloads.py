@@ -50,7 +50,7 @@ class Workloads:
         await write_status(self._client, WORKLOADS, workload, status)
 
     async def change(self, workload: Object, changed: Object) -> Object:
-        """Make the workload's metadata and spec so, unless somebody wrote it since."""
+        """Make the workload's metadata and spec so, unless another client wrote it since."""
         return await patch_to(self._client, WORKLOADS, workload, changed)
 
     async def let_go(self, workload: Object) -> None:

@@ -64,7 +64,7 @@ class JobController(Controller):
             return (Key(namespace, reference["name"]),) if reference["kind"] == "Job" else ()
         keys = [key_of(job) for job in self._jobs.in_namespace(namespace) if selects(job, labels_of(pod))]
         if is_tracked(pod):
-            keys.append(Key(namespace, ""))  # nobody's: only the finalizer is to come off
+            keys.append(Key(namespace, ""))  # without a job: only the finalizer is removed
         return keys
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -276,7 +276,7 @@ class _Pass:
         return waiting is None or uid_of(waiting) != uid_of(pod)
 
     def _counts_as_failed(self, pod: Object, end: End | None) -> bool:
-        # When the job fails, whoever still ran has failed with it.
+        # When the job fails, pods that still ran have failed with it.
         if not self._tally.is_failed(pod) and (end is None or end.succeeded):
             return False
         if self._tally.indexed and not self._tally.is_valid(index_of(pod)):

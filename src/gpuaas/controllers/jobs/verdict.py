@@ -89,7 +89,7 @@ def decide(tally: Tally, failures: Failures) -> Plan:
 
 
 def count_failures(before: Failures, tally: Tally) -> Failures:
-    """Failures in a row after this pass; a success in between starts the row anew."""
+    """Failures in a row after this pass; a success in between resets it."""
     failed = sorted(map(finished_at, tally.newly_failed))
     if not tally.newly_succeeded:
         return Failures(before.row + len(failed), failed[-1]) if failed else before

@@ -13,7 +13,7 @@ from gpuaas.runtime.informer import Informer
 
 
 class Bounds:
-    """`read_again` is told the workloads whose requests may count differently now."""
+    """`read_again` gets the workloads whose requests may count differently now."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class Bounds:
         self._limits: dict[str, Limits | None] = {}
 
     def follow(self) -> tuple[Informer, Informer]:
-        """From now on, once there is somebody to read again; gives the views that are followed."""
+        """Starts watching once `read_again` is set; returns the views in use."""
         self._ranges.subscribe(self._range_changed)
         self._classes.subscribe(self._class_changed)
         return self._ranges, self._classes

@@ -1,7 +1,7 @@
-"""Custom labels of metrics: what the objects that a metric is about say at the moment it is counted or told.
+"""Custom labels of metrics: read from the metric's objects when it is counted or scraped.
 
 There only while the configuration asks for such labels. Counters keep the values of the time they counted at; what is
-told of the moment of a scrape has the values of that moment.
+computed at a scrape has the values of that moment.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Pods that cannot end because nobody reaches their node: those that say it is safe are deleted after a while.
+"""Pods that cannot end because their node is unreachable: those that allow it are deleted after a while.
 
 There only with the feature gate `FailureRecoveryPolicy`; otherwise nothing is even followed. A pod says so with the
-annotation `kueue.x-k8s.io/safe-to-forcefully-delete`: whoever writes that knows that a pod which may still run somewhere
+annotation `kueue.x-k8s.io/safe-to-forcefully-delete`: its author accepts that a pod which may still run somewhere
 does no harm.
 """
 
@@ -63,9 +63,9 @@ class FailureRecovery(Controller):
             f"`{node}` (triggered by `{SAFE}` annotation)"
         )
         now = rfc3339(self.clock.now())
-        told = {"type": CONDITION, "status": "True", "reason": REASON, "message": words, "lastTransitionTime": now}
+        condition = {"type": CONDITION, "status": "True", "reason": REASON, "message": words, "lastTransitionTime": now}
         phase = status.get("phase") if status.get("phase") in ("Succeeded", "Failed") else "Failed"
-        conditions = [*(status.get("conditions") or ()), told]
+        conditions = [*(status.get("conditions") or ()), condition]
         try:
             if not _is_told(pod):
                 await write_status(self.client, PODS, pod, {**status, "phase": phase, "conditions": conditions})

@@ -1,7 +1,7 @@
 """What stands at the moment of a scrape: who waits and runs, quotas, use and shares of queues and cohorts.
 
 Read off the engine and the tally, both of which keep their sums as they go; a scrape looks at queues, never at single
-workloads. Told in Prometheus' text form, together with what module metrics counted.
+workloads. Written in Prometheus' text form, together with what module metrics counted.
 """
 
 import math
@@ -190,7 +190,7 @@ class KueueCollector:
 
 
 def _waiting(queue: Queue) -> tuple[int, int]:
-    """In line, and until something changes; nobody is in line in a queue that admits nothing."""
+    """In line, and until something changes; a queue that admits nothing has no line."""
     inadmissible = queue.pending.inadmissible()
     active = len(queue.pending) - inadmissible
     return (0, active + inadmissible) if queue.inactive is not None else (active, inadmissible)

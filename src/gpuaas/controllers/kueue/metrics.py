@@ -1,7 +1,7 @@
 """What happens to workloads, counted as it happens: reserved, admitted, ready, evicted, finished, and how long it took.
 
 Fed with each change of a workload and each cycle of the engine; costs a few dictionary lookups a change. What can be
-read off the state when somebody asks (who waits, quotas, shares) is module gauges'.
+computed from the state at a scrape (pending workloads, quotas, shares) is module gauges'.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ class KueueCounts:
         self._local_queue = local_queue
         self._cohorts: set[str] = set()
         self.silent: set[str] = set()
-        """Cohorts that queues still name, but whose object went: nothing is told of them until something happens there."""
+        """Cohorts that queues still name, but whose object went: no series is shown for them until their next change."""
 
     # Cycles.
 
@@ -51,7 +51,7 @@ class KueueCounts:
             self.series.count("kueue_preempted_workloads_total", victim.by_queue, victim.rule.value)
         self.skips = Counter(
             passed.cluster_queue
-            for passed in plan.passed
+            for passed in plan.skipped
             if passed.words in (OVERLAPS, NO_LONGER_FITS)
             and passed.assignment is not None
             and passed.assignment.mode is Mode.PREEMPT
@@ -169,13 +169,13 @@ class KueueCounts:
             self.series.observe(f"kueue_local_queue_{name}", seconds, *local, *labels)
 
     def _local(self, obj: Object) -> tuple[str, str] | None:
-        """Name and namespace of its LocalQueue, where those are told of."""
-        told = self._configured.now.metrics
+        """Name and namespace of its LocalQueue, where LocalQueue metrics are on."""
+        settings = self._configured.now.metrics
         name, namespace = (obj.get("spec") or {}).get("queueName", ""), obj["metadata"]["namespace"]
-        if not told.local_queues:
+        if not settings.local_queues:
             return None
         found = self._local_queue(namespace, name)
-        if found is None or not told.tells(found["metadata"].get("labels") or {}):
+        if found is None or not settings.tells(found["metadata"].get("labels") or {}):
             return None
         return name, namespace
 
@@ -199,5 +199,5 @@ def _class(obj: View) -> str:
 
 
 def _evictions(obj: View) -> dict[tuple[str, str], int]:
-    told = ((obj.get("status") or {}).get("schedulingStats") or {}).get("evictions") or ()
-    return {(each["reason"], each.get("underlyingCause", "")): each["count"] for each in told}
+    evictions = ((obj.get("status") or {}).get("schedulingStats") or {}).get("evictions") or ()
+    return {(each["reason"], each.get("underlyingCause", "")): each["count"] for each in evictions}

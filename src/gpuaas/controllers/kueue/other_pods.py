@@ -1,6 +1,6 @@
 """What pods that Kueue does not place take of nodes: it is not there for those it does.
 
-Counted only where there are topologies; elsewhere nobody asks. That something is taken counts at once. That something
+Counted only where there are topologies; elsewhere it is not needed. That something is taken counts at once. That something
 became free lets those who wait be looked at again, but together for all pods that left within a moment: there may be
 many. Pods with chosen places count with their workloads.
 """

@@ -133,7 +133,7 @@ class Provisioning(Controller):
 
     async def _judge(self, workload: Object, configs: Configs, current: Mapping[str, Object | None]) -> Object:
         """Writes what the requests make of the checks; gives the workload with that."""
-        now, told, checks = rfc3339(self.clock.now()), [], []
+        now, messages, checks = rfc3339(self.clock.now()), [], []
         for check in _checks_of(workload):
             name, after = check["name"], check
             if name in configs:
@@ -141,11 +141,11 @@ class Provisioning(Controller):
             if after.get("state") != check.get("state"):
                 after = {**after, "lastTransitionTime": now}
                 words = f"Admission check {name} updated state from {check.get('state')} to {after['state']}"
-                told.append(words + (f" with message: {after['message']}" if after["message"] else ""))
+                messages.append(words + (f" with message: {after['message']}" if after["message"] else ""))
             checks.append(after)
         status = {**(workload.get("status") or {}), "admissionChecks": checks}
         await write_status(self.client, WORKLOADS, workload, status)
-        for words in told:
+        for words in messages:
             self.recorder.event(WORKLOADS, workload, NORMAL, "AdmissionCheckUpdated", words[:_LIMIT])
         return {**workload, "status": status}
 
@@ -199,8 +199,8 @@ class Provisioning(Controller):
         if check.get("message") == words:
             return
         newest = self._workloads.get(*key_of(workload)) or workload
-        told = {**check, "message": words, "lastTransitionTime": rfc3339(self.clock.now())}
-        checks = [told if each["name"] == check["name"] else each for each in _checks_of(newest)]
+        changed = {**check, "message": words, "lastTransitionTime": rfc3339(self.clock.now())}
+        checks = [changed if each["name"] == check["name"] else each for each in _checks_of(newest)]
         await write_status(self.client, WORKLOADS, newest, {**(newest.get("status") or {}), "admissionChecks": checks})
 
     async def _hand_over(self, name: str, workload: Object, request: Object) -> None:

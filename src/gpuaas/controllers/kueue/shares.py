@@ -56,9 +56,9 @@ class WeightedShares(Controller):
             await self._write(resource, obj, None)
         return None
 
-    async def _write(self, resource: Resource, obj: Object, told: Object | None) -> None:
+    async def _write(self, resource: Resource, obj: Object, share: Object | None) -> None:
         status = {key: value for key, value in (obj.get("status") or {}).items() if key != "fairSharing"}
-        await write_status(self.client, resource, obj, status if told is None else {**status, "fairSharing": told})
+        await write_status(self.client, resource, obj, status if share is None else {**status, "fairSharing": share})
 
     def _found(self, resource: Resource, name: str) -> int | None:
         self._engine.forest.settle_all()

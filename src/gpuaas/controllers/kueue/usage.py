@@ -36,7 +36,7 @@ class UsageSampling:
         self._news.set()
 
     def _seen(self, _old: Object | None, new: Object | None) -> None:
-        if new is not None and _told(new) is None:
+        if new is not None and _recorded_usage(new) is None:
             self._news.set()
 
     async def run(self) -> None:
@@ -66,9 +66,9 @@ class UsageSampling:
         if ledger is None:
             return
         for obj in self._local_queues.all():
-            told, key = _told(obj), _key(obj)
+            recorded, key = _recorded_usage(obj), _key(obj)
             if not ledger.knows(key):
-                amounts = ((told or {}).get("consumedResources") or {}).items()
+                amounts = ((recorded or {}).get("consumedResources") or {}).items()
                 ledger.load(key, {name: parse_quantity(amount).nano / 1e9 for name, amount in amounts}, now)
 
     async def _sample(self) -> None:
@@ -78,10 +78,10 @@ class UsageSampling:
         await self._tell_all(untold=False)
 
     async def _tell_all(self, *, untold: bool) -> None:
-        """Every queue that can be used is told, whether or not its ClusterQueue goes by it yet."""
+        """Every usable queue gets the status, whether or not its ClusterQueue uses it yet."""
         for obj in self._local_queues.all():
             queue = self._engine.forest.queues.get(cluster_queue_named(obj))
-            if queue is not None and queue.inactive is None and not (untold and _told(obj) is not None):
+            if queue is not None and queue.inactive is None and not (untold and _recorded_usage(obj) is not None):
                 await self._tell(obj)
 
     async def _tell(self, obj: Object) -> None:
@@ -90,19 +90,19 @@ class UsageSampling:
             return
         amounts = ledger.consumed(_key(obj))
         consumed = {name: str(Quantity(round(amounts[name] * NANO), "decimal")) for name in sorted(amounts)}
-        told = {"consumedResources": consumed, "lastUpdate": rfc3339(self._clock.now())}
+        sample = {"consumedResources": consumed, "lastUpdate": rfc3339(self._clock.now())}
         status = obj.get("status") or {}
-        sharing = {"weightedShare": 0, **(status.get("fairSharing") or {}), "admissionFairSharingStatus": told}
+        sharing = {"weightedShare": 0, **(status.get("fairSharing") or {}), "admissionFairSharingStatus": sample}
         try:
             await write_status(self._client, LOCAL_QUEUES, obj, {**status, "fairSharing": sharing})
         except ApiError:
-            return  # somebody wrote it meanwhile, or it is gone: the next sample tells
+            return  # written meanwhile, or gone: the next sample corrects it
 
     def _millis(self) -> int:
         return round(self._clock.now() * 1000)
 
 
-def _told(obj: Object) -> Object | None:
+def _recorded_usage(obj: Object) -> Object | None:
     found: Object | None = ((obj.get("status") or {}).get("fairSharing") or {}).get("admissionFairSharingStatus")
     return found
 

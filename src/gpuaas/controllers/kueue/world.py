@@ -1,7 +1,7 @@
 """The engine kept in step with the cluster's objects: each change of an object becomes a change the engine understands.
 
-What an object says counts only where it differs from what the engine was told before; so the echo of our own status
-writes wakes nobody. A reservation is the engine's from the moment it decides; until its write is seen, objects that do
+A change of an object counts only where it differs from the last one applied; so the echo of our own status
+writes starts no cycle. A reservation is the engine's from the moment it decides; until its write is seen, objects that do
 not show it yet are not taken for its release.
 """
 
@@ -27,7 +27,7 @@ class Mirror:
         self.engine = engine
         self._changed = changed
         self.reader = reader or Reader()
-        self._told: dict[tuple[str, str], Any] = {}
+        self._applied: dict[tuple[str, str], Any] = {}
         self._workloads: dict[str, Workload] = {}
         self._assumed: set[str] = set()
         self._checks: dict[str, Object] = {}
@@ -71,11 +71,11 @@ class Mirror:
         self._value("Topology", old, new, quotas.topology)
 
     def node(self, old: Object | None, new: Object | None) -> None:
-        known = self._told.get(("Node", (new or old or {})["metadata"]["name"]))
+        known = self._applied.get(("Node", (new or old or {})["metadata"]["name"]))
         self._value("Node", old, new, quotas.node)
         if self.others is not None and new is not None:
             name = new["metadata"]["name"]
-            if self._told.get(("Node", name)) is not known:
+            if self._applied.get(("Node", name)) is not known:
                 self._tell(self.others.of(name))
 
     def local_queue(self, old: Object | None, new: Object | None) -> None:
@@ -147,7 +147,7 @@ class Mirror:
         evicted = conditions.get("Evicted")
         if item is not None and not fresh and is_true(evicted) and not item.evicted:
             self._tell(Evicted(key, evicted.get("reason", "")))
-        if self.engine.config.block_admission:  # otherwise nobody asks
+        if self.engine.config.block_admission:  # not needed otherwise
             self._tell(PodsReady(key, is_true(conditions.get("PodsReady"))))
 
     def _value(self, kind: Any, old: Object | None, new: Object | None, read: Callable[[Object], Any]) -> None:
@@ -156,16 +156,16 @@ class Mirror:
         meta = obj["metadata"]
         name = f"{meta['namespace']}/{meta['name']}" if kind == "LocalQueue" else meta["name"]
         if new is None:
-            if self._told.pop((kind, name), None) is not None:
+            if self._applied.pop((kind, name), None) is not None:
                 self._tell(Gone(kind, name))
             return
         value = read(new)
-        if self._told.get((kind, name)) != value:
-            self._told[kind, name] = value
+        if self._applied.get((kind, name)) != value:
+            self._applied[kind, name] = value
             self._tell(value)
 
     def other_usage(self, change: OtherUsage) -> None:
-        """Less room lets nobody in; more does, when it is said to."""
+        """Less room admits no workload; more room does, on `wake`."""
         self.engine.apply(change)
         if change.wakes:
             self._changed()

@@ -1,5 +1,5 @@
 """Makes what module sets wants. The workers of a leader go with it, and it goes when one of them does or starts again,
-unless the set says otherwise: a group is made anew as a whole. A new template is rolled out by the leaders' StatefulSet.
+unless the set says otherwise: a group is replaced as a whole. A new template is rolled out by the leaders' StatefulSet.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,7 +59,7 @@ class LeaderWorkerSetController(Controller):
             return
 
     async def _ensure_leaders(self, obj: Object) -> Object | None:
-        """None while a set of that name is somebody else's."""
+        """None while a set of that name has another owner."""
         metadata, wanted = obj["metadata"], sets.leaders(obj)
         known = self._sets.get(metadata["namespace"], metadata["name"])
         if known is None:
@@ -113,8 +113,8 @@ class LeaderWorkerSetController(Controller):
 
 def _has_restarted(pod: Mapping[str, Any]) -> bool:
     status = pod.get("status") or {}
-    told = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
-    return any(each.get("restartCount", 0) > 0 for each in told)
+    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    return any(each.get("restartCount", 0) > 0 for each in containers)
 
 
 def _whole_of(obj: Mapping[str, Any]) -> Iterable[Key]:

@@ -1,5 +1,5 @@
 """What a LeaderWorkerSet wants to be there, as its operator would make it: sets, the service that names their pods, and
-what each pod is told about its group (`told`). Pure; module controller makes it so.
+the environment that describes its group to each pod (`add_group_environment`). Pure; module controller makes it so.
 """
 
 import hashlib
@@ -112,7 +112,7 @@ def completed(obj: Object) -> None:
     obj["spec"] = {**spec, "leaderWorkerTemplate": template, "rolloutStrategy": rollout, "networkConfig": network}
 
 
-def told(pod: Object) -> None:
+def add_group_environment(pod: Object) -> None:
     """A new pod of such a set learns its group, its place in it, and where its leader is."""
     metadata, spec = pod["metadata"], pod["spec"]
     labels, notes = dict(metadata.get("labels") or {}), metadata.get("annotations") or {}

@@ -3,7 +3,7 @@
 Silence is measured by our own clock from the last change of the node's lease, so that a node's wrong clock does no
 harm, and a control plane that was away gives every node the whole grace period again. A lease may announce that it is
 renewed more seldom than usual: the grace period is then longer by as much. A node that has conditions and never had a
-lease was written by hand, by a test or a planner: nobody said it would be renewed, and it is taken at its word. (A real controller manager would call it lost; who tests against one switches that off.)
+lease was written by hand, by a test or a planner: it is not expected to be renewed, and its conditions count. (A real controller manager calls such a node lost; comparisons with one switch that off.)
 
 A new node is left alone for a moment: tests and planners make nodes in several steps, and a write of ours between their
 reading a node and writing its status would make them begin again. (A real controller manager takes between 5 and 220 ms
@@ -106,7 +106,7 @@ class NodeLifecycleController(Controller):
         await self.client.patch(NODES, metadata["name"], patch)
 
     async def _unready_pods(self, name: str) -> None:
-        """Nobody can say that they are ready, so they are not: endpoints must not point at them."""
+        """Their readiness is unknown, so they are not ready: endpoints must not point at them."""
         for pod in self._pods.indexed(ON_NODE, name):
             if is_finished(pod) or not is_ready(pod):
                 continue

@@ -73,7 +73,7 @@ def silent_conditions(node: Mapping[str, Any], now: float) -> list[Object]:
 
 
 def readiness(node: Mapping[str, Any]) -> str:
-    """True, False or Unknown; "" where nobody has said anything yet."""
+    """True, False or Unknown; "" before the first report."""
     for one in (node.get("status") or {}).get("conditions") or ():
         if one["type"] == "Ready":
             return str(one["status"])

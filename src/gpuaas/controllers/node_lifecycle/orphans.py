@@ -1,4 +1,4 @@
-"""Pods of which nobody else will ever say what became of them end: those of nodes that no longer exist or are out of
+"""Pods without a kubelet to report their end are ended: those of nodes that no longer exist or are out of
 service, and those that are to go, have finalizers and never were on a node.
 
 Pods that have ended stay for who wants to look, up to kube-controller-manager's terminated-pod-gc-threshold; above it the
@@ -116,6 +116,6 @@ def _ended(pod: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _out_of_service(node: Mapping[str, Any]) -> bool:
-    """Somebody says that the machine is off and will not speak again, and it does not."""
+    """The out-of-service taint is set and the node is not ready."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return any(taint["key"] == OUT_OF_SERVICE for taint in taints) and readiness(node) != "True"

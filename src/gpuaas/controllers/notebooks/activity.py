@@ -1,4 +1,4 @@
-"""When notebooks were last used, and stopping those that nobody uses.
+"""Last activity of notebooks, and stopping the idle ones.
 
 Each period a running notebook's server is asked for its kernels and terminals; rules and annotations are those of the
 original culler (package profiles, module culling). One difference, always: a server that does not answer, or answers

@@ -2,8 +2,8 @@
 
 An image would bring its own command; here the machine's Jupyter is looked for: the one the notebook's author has
 (`NB_JUPYTER`), then on the PATH, then that of the Python which runs gpuaas. The server listens on the socket that the
-node names (`NB_SOCKET`), below the path the notebook is served at (`NB_PREFIX`). Nobody else reaches the socket, and who
-comes through gpuaas has been authorised, so Jupyter asks for no token of its own.
+node names (`NB_SOCKET`), below the path the notebook is served at (`NB_PREFIX`). Only the owner of that folder reaches the socket, and a
+request through gpuaas has been authorised, so Jupyter asks for no token of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The loop of the scheduler: pods without a node, the most important first, are placed, bound, or told why not.
+"""The loop of the scheduler: pods without a node, the highest priority first, are placed and bound, or get a condition with the reason.
 
 The book of nodes is kept from the news; a pod is written into it when it is decided, before its binding is
 acknowledged, so that no room is given away twice. A binding that fails takes it out again. So is one for whom others
-leave: the room they make is its own, unless somebody more important comes. What found no place is tried again when a
+leave: the room they make is its own, unless a pod of higher priority comes. What found no place is tried again when a
 node changes or a pod leaves, not before: nothing else can help it.
 """
 
@@ -21,11 +21,11 @@ from gpuaas.nodefit.book import Ask, Book, read_pod
 from gpuaas.nodefit.neighbours import concerns_others
 from gpuaas.nodefit.place import Placed, Unplaced, place
 from gpuaas.nodefit.preempt import Eviction
-from gpuaas.runtime.aside import described
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import is_finished
+from gpuaas.runtime.quarantine import described
 
 _log = logging.getLogger(__name__)
 SCHEDULER = "default-scheduler"
@@ -132,7 +132,7 @@ class PodScheduler(Controller):
         self._sociable.discard(key)
 
     def _withdraw(self, uid: str) -> None:
-        """The room that is being made is nobody's any more."""
+        """Drops the nomination: the room that is being made is free for all."""
         if uid in self._nominated:
             self._nominated.discard(uid)
             self.book.drop_pod(uid)
@@ -277,7 +277,7 @@ class PodScheduler(Controller):
             )
         except (Conflict, NotFound):
             return  # it has changed: its news bring it here again
-        except (Invalid, BadRequest) as error:  # what is stored is not valid: it cannot be told more than in events
+        except (Invalid, BadRequest) as error:  # the stored pod is not valid: only an event can report it
             self.aside.note(self.name, pod, error)
 
     async def _evict(self, pod: Object, eviction: Eviction) -> None:
@@ -315,5 +315,5 @@ def _is_ours(pod: Mapping[str, Any]) -> bool:
 
 
 def _may_attract(old: Object, new: Object) -> bool:
-    """A pod that was just placed, or got other labels, may be the neighbour somebody waits for."""
+    """A pod that was just placed, or got other labels, may be the neighbour that another pod's affinity waits for."""
     return not old["spec"].get("nodeName") or labels_of(old) != labels_of(new)

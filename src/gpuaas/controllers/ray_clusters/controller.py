@@ -75,7 +75,7 @@ class RayClusterController(Controller):
         return Requeue(pause) if pause else None
 
     async def _remove_all(self, cluster: Object) -> None:
-        """Told even where there were none: that is how people see that it was suspended from the start."""
+        """Recorded even where there were none, so that users see a cluster that was suspended from the start."""
         pods = [pod for pod in self._pods.owned_by(uid_of(cluster)) if not is_deleting(pod)]
         await asyncio.gather(*map(self._delete, pods))
         self._event(cluster, NORMAL, "DeletedPod", f"Deleted Pods for RayCluster {key_of(cluster)} due to suspension")

@@ -62,7 +62,7 @@ def new_pod(stateful_set: Set, template: Mapping[str, Any], revision: str, ordin
 
 
 def mended(stateful_set: Set, pod: Mapping[str, Any]) -> Object | None:
-    """The labels that say who the pod is, where somebody changed them."""
+    """The identity labels of the pod, where they were changed."""
     ordinal = ordinal_of(pod)
     name = f"{stateful_set['metadata']['name']}-{ordinal}"
     return None if labels_of(pod).get(POD_NAME) == name else {"metadata": {"labels": _identity(name, ordinal)}}

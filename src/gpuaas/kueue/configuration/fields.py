@@ -1,4 +1,4 @@
-"""Reading a file of settings field by field: mistakes are collected with their paths, what nobody reads is warned about.
+"""Reading a file of settings field by field: mistakes are collected with their paths, unknown fields give a warning.
 
 A reader asks a section for its fields by name and kind; `done` then says which names it never asked for. Nothing raises
 before everything has been looked at, so that a person sees all that is wrong at once.

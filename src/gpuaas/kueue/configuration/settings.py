@@ -1,7 +1,7 @@
-"""What Kueue is told to do, as values: each part is what one reader asks for, and nobody reads anything else.
+"""Kueue's Configuration as values, one part for each reader.
 
 `Configuration()` is upstream's default. A file becomes one in `configuration_file`, OpenShift's Kueue object in
-`configuration_operator`. `Configured` is the one in force now: who depends on it is told when it changes.
+`configuration_operator`. `Configured` is the one in force now: subscribers are called when it changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class MetricsConfig:
     """Tell quotas and usage of every queue, flavor and resource: many series."""
     local_queues: bool = True
     local_queue_selector: LabelSelector | None = None
-    """Which LocalQueues are told of; None: all."""
+    """Which LocalQueues get metrics; None: all."""
     custom: CustomLabels = field(default_factory=CustomLabels)
     """Labels of objects beside the metrics' own."""
 
@@ -50,12 +50,12 @@ class NodeRules:
     keeps_single_pods: bool = True
     """A workload of a single pod keeps its place: the pod cannot move."""
     frees_pods: bool = False
-    """Pods that say it is safe are deleted if they cannot end on a node that nobody reaches."""
+    """Pods that allow it are force-deleted if they cannot end on an unreachable node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonRules:
-    """How finely it is told why a workload is not admitted."""
+    """How detailed the reason of a workload that is not admitted is."""
 
     granular: bool = False
     explicit: bool = False
@@ -67,7 +67,7 @@ class Configuration:
     jobs: JobsConfig = field(default_factory=JobsConfig)
     engine: Config = field(default_factory=Config)
     ready: ReadyRules | None = field(default_factory=ReadyRules)
-    """waitForPodsReady; None: nobody waits."""
+    """waitForPodsReady; None: no workload waits."""
     requeue_by_creation: bool = False
     """A workload whose pods were not ready in time queues from its creation again, not from its eviction."""
     resources: ResourceRules = field(default_factory=ResourceRules)
@@ -87,16 +87,16 @@ class Configured:
         self.now = now or Configuration()
         self.started_with = self.now
         """What holds while no object of the cluster says otherwise."""
-        self._told: list[Callable[[Configuration, Configuration], None]] = []
+        self._subscribers: list[Callable[[Configuration, Configuration], None]] = []
 
-    def subscribe(self, told: Callable[[Configuration, Configuration], None]) -> None:
-        """`told(before, now)` after each change."""
-        self._told.append(told)
+    def subscribe(self, changed: Callable[[Configuration, Configuration], None]) -> None:
+        """Calls `changed(before, now)` after each change."""
+        self._subscribers.append(changed)
 
     def become(self, configuration: Configuration) -> None:
         before = self.now
         if configuration == before:
             return
         self.now = configuration
-        for told in self._told:
-            told(before, configuration)
+        for changed in self._subscribers:
+            changed(before, configuration)

@@ -1,7 +1,7 @@
 """Which devices an expression of CEL selects, as a claim, a class or Kueue's configuration writes it.
 
 An expression knows one variable, `device`: its driver, its attributes and its capacity by domain and name. A name without
-a domain is of the driver's; a domain nobody has is an empty one, a name nobody has is an error.
+a domain is of the driver's; a domain no device has is an empty one, an unknown name is an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def compiled(text: str) -> Expression | str:
 
 
 def selects(expressions: Iterable[Expression], device: Object) -> bool:
-    """Whether all of them hold for what `facts` gave; `SelectorError` where one cannot be told."""
+    """Whether all of them hold for what `facts` gave; `SelectorError` where one cannot be evaluated."""
     budget = Budget()
     for expression in expressions:
         budget.begin()
@@ -76,7 +76,7 @@ def facts(driver: str, device: Object) -> Object:
 
 
 class _Domains(dict[str, dict[str, Any]]):
-    """A domain that nobody has is empty; it is still not among the keys."""
+    """A domain that no device has is empty; it is still not among the keys."""
 
     def __missing__(self, key: str) -> dict[str, Any]:
         return {}

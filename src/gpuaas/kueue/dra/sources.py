@@ -1,7 +1,7 @@
 """What devices take of a quota that is not one for each: of a counter that parts of a card share, or of a capacity that
 several may have at the same time.
 
-Of the devices that would do, the one that takes most counts, as often as one is asked for: nobody knows yet which it
+Of the devices that would do, the one that takes most counts, as often as one is asked for: it is not known yet which it
 will be. A capacity is taken as it was asked for, rounded up to what the device gives, or as the device says itself.
 """
 

@@ -31,7 +31,7 @@ def sentence(found: Explanation) -> str:
     if found.token is Token.WAITING_FOR_QUOTA and (best := lacking(found)) is not None:
         return _waiting(found, best)
     if found.token is Token.BEHIND_OTHERS:
-        others = "nobody" if not found.position else f"{found.position} other(s)"
+        others = "none" if not found.position else f"{found.position} other(s)"
         return f"it fits now: ClusterQueue {found.cluster_queue} looks at it next, with {others} before it"
     if found.token is Token.WAITING_FOR_PREEMPTED and found.victims:
         return f"it takes the place of {', '.join(key for key, _ in found.victims[:3])}, and waits until that is gone"
@@ -126,7 +126,7 @@ def ways_out(
 
 def quota_lines(found: Explanation) -> Iterator[str]:
     if found.position is not None:
-        before = f", {found.position} before it" if found.position else ", nobody before it"
+        before = f", {found.position} before it" if found.position else ", none before it"
         yield f"position {found.position + 1} in ClusterQueue {found.cluster_queue}{before}"
     if found.token is Token.BEHIND_OTHERS or uncovered(found):
         return  # figures would only confuse

@@ -1,7 +1,7 @@
-"""What workloads hold that the asker may not see: told by the queues' statuses, less what can be seen.
+"""What workloads hold that the user may not see: the queues' statuses less what can be seen.
 
-Someone who may read the quotas but only the workloads of one namespace would otherwise be told that everything others use
-is free. What is left over stands in the picture as one workload for each ClusterQueue, which nobody can preempt.
+Someone who may read the quotas but only the workloads of one namespace would otherwise see that everything others use
+is free. What is left over stands in the picture as one workload for each ClusterQueue, which is no preemption candidate.
 """
 
 from __future__ import annotations

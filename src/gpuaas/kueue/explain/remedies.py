@@ -1,7 +1,7 @@
 """Ways out that `why` shows: commands that work as they stand, and words where no command would.
 
 Pure words from objects. A way that the server would refuse, or that would change nothing, is worse than none: labels that
-nobody can change are not asked for, and a running job's queue is set together with holding it.
+no user can change are not proposed, and a running job's queue is set together with holding it.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def placing(
         yield from _larger_nodes(picture, workload)
     if any(flavor for _, flavor in ways) and owner_of(workload)[0] in _HELD_BY_SUSPEND:
         meta = workload["metadata"]
-        yield f"after that, to let this one start anew: gpuaas delete workload {meta['name']} -n {meta['namespace']}"
+        yield f"after that, to let this one start again: gpuaas delete workload {meta['name']} -n {meta['namespace']}"
 
 
 def _placing(

@@ -169,8 +169,8 @@ def _reader(picture: Picture, configuration: Configuration) -> Reader:
 def consumed(local_queue: View) -> View | None:
     """What a LocalQueue has used lately, as admission fair sharing tells it."""
     sharing = (local_queue.get("status") or {}).get("fairSharing") or {}
-    told = sharing.get("admissionFairSharingStatus")
-    return None if told is None else told.get("consumedResources") or {}
+    status = sharing.get("admissionFairSharingStatus")
+    return None if status is None else status.get("consumedResources") or {}
 
 
 def _take_up_usage(engine: Engine, local_queues: list[Object]) -> None:

@@ -125,7 +125,9 @@ def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities:
             relabel = (relabelled(kind, name, namespace, PRIORITY_LABEL, near),) if near else ()
             return Answer(subject, "Pending", "PriorityClassMissing", words, known, relabel)
         if spec.get("suspend") is False:
-            words = f"it names the queue {queue}, but nobody holds it: its namespace or its kind is not managed"
+            words = (
+                f"it names the queue {queue}, but Kueue does not manage it: its namespace or its kind is not managed"
+            )
             way = f"kubectl label namespace {namespace} kueue.openshift.io/managed=true"
             return Answer(subject, "Unmanaged", "NotManaged", words, (here,), (way,))
         words = f"it names the queue {queue}, and its workload has not been made yet"
@@ -133,7 +135,7 @@ def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities:
     held = bool(spec.get("suspend"))
     ways = tuple(queued(kind, name, namespace, each, runs=not held) for each in names[:_MOST_WAYS])
     if held:
-        words = "it is suspended and names no queue: nobody will start it"
+        words = "it is suspended and names no queue: no controller will start it"
         return Answer(subject, "Suspended", "Suspended", words, (here,), ways)
     words = "it names no queue: quota neither holds nor protects it"
     return Answer(subject, "Unmanaged", "NoQueue", words, (here,), ways)
@@ -238,7 +240,7 @@ def _unseen(picture: Picture, workload: View, conditions: Mapping[str, Any]) -> 
     hidden = picture.hidden & {"cluster_queues", "local_queues", "flavors", "namespaces"}
     if not hidden:
         return None
-    said = (conditions.get("QuotaReserved") or {}).get("message") or "nobody has looked at it yet"
+    said = (conditions.get("QuotaReserved") or {}).get("message") or "it was not in a scheduling cycle yet"
     evidence = (f"you may not list {', '.join(sorted(hidden)).replace('_', ' ')}: there is no more to see",)
     return Answer(_subject(workload), "Pending", "Pending", _told(said), (*evidence, *_before(picture, conditions)))
 
@@ -329,7 +331,9 @@ def _waiting(
     queue = found.cluster_queue or ""
     if found.token is Token.BEHIND_OTHERS and found.position and _is_strict(picture, queue):
         first = found.first
-        words = f"it would fit, but ClusterQueue {queue} is StrictFIFO: nobody passes {first}, which waits itself"
+        words = (
+            f"it would fit, but ClusterQueue {queue} is StrictFIFO: no workload overtakes {first}, which waits itself"
+        )
         place, _, name = first.partition("/")
         ways = (
             *((f"what helps that one: gpuaas why {name} -n {place}",) if place != HIDDEN_NAMESPACE else ()),

@@ -20,7 +20,7 @@ LIMIT = 10
 
 
 class OwnerMissing(Exception):
-    """An owner that is named is not there; who answers for the job cannot be told."""
+    """A named owner does not exist, so the managing ancestor of the job is unknown."""
 
 
 class TooDeep(Exception):

@@ -1,7 +1,7 @@
 """Which pods of a group its workload counts: kept ones, those too many, and failed ones that have been replaced.
 
 A group's workload has the group's name and is owned by all its pods, none of them its controller. A workload of that
-name which is not a group's is somebody else's: it is neither taken nor touched.
+name which is not a group's belongs to another owner: it is neither adopted nor changed.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def is_group_workload(workload: View) -> bool:
 
 
 def is_abandoned(pods: Sequence[View], workload: View) -> bool:
-    """Somebody deleted all its pods. After an eviction, which deletes them too, others are waited for instead."""
+    """All its pods were deleted. After an eviction, which deletes them too, others are waited for instead."""
     return all(map(is_deleting, pods)) and outcome.eviction_of(workload) is None and not _waits_since_eviction(workload)
 
 
 def _waits_since_eviction(workload: View) -> bool:
-    """Somebody gave it quota by hand before the pods came that it waits for."""
+    """It got quota by hand before the pods came that it waits for."""
     known = conditions_of(workload).get(WAITING)
     return known is not None and known["status"] == "True" and known.get("reason") != _FAILED
 

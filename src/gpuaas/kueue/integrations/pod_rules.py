@@ -1,7 +1,7 @@
 """What pods are refused for, and what a held pod gets when it is made.
 
 Beyond upstream's rules two of ours: the admission gate goes only when the pod's workload is admitted, and a managed
-pod stays managed. Without them whoever may edit a pod could start it past its queue.
+pod stays managed. Without them a user who may edit a pod could start it past its queue.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ def _spelled(amount: Any) -> Any:
     try:
         return str(parse_quantity(amount))
     except (TypeError, ValueError):
-        return amount  # whoever validates it says what is wrong
+        return amount  # validation reports what is wrong
 
 
 def spell_amounts(value: Any) -> Any:

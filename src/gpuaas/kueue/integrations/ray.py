@@ -1,6 +1,6 @@
 """Ray: clusters, and the jobs and services that bring a cluster of their own.
 
-A head, worker groups, and whoever submits the job.
+A head, worker groups, and the submitter.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _SETS = (
 
 @cache
 def kinds_of(frameworks: frozenset[str] | None) -> Kinds:
-    """As far as their integrations are on: a kind that nobody holds answers for nobody."""
+    """As far as their integrations are on: a kind without an integration manages no children."""
     config = JobsConfig(frameworks=frameworks)
     jobs = [kind.resource for kind in JOB_KINDS if config.enables(kind.framework)]
     sets = [resource for name, resource in _SETS if config.enables(name)]

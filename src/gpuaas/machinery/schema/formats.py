@@ -1,6 +1,6 @@
 """The string formats that custom resource schemas may ask for (`date-time`, `ipv4`, `uuid`, …).
 
-Names are compared without dashes, as kube-apiserver does; a format it does not know is ignored and can be told to the
+Names are compared without dashes, as kube-apiserver does; a format it does not know is ignored and can be reported to the
 author with `unrecognized_formats`. `isbn`, `creditcard`, `ssn`, `rgbcolor` and `bsonobjectid` are known names whose
 values are checked by their shape only.
 """
@@ -41,7 +41,7 @@ def is_recognized(kind: str, name: str) -> bool:
 
 
 def unrecognized_formats(openapi: Mapping[str, Any]) -> list[str]:
-    """Texts of the warnings an author gets for formats nobody checks."""
+    """Texts of the warnings an author gets for unchecked formats."""
     return [f'unrecognized format "{name}"' for name in sorted(set(_unrecognized(openapi)))]
 
 

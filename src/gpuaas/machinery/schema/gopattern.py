@@ -62,7 +62,7 @@ class GoRegex:
 
 
 def _in_linear_time(pattern: str) -> Any:
-    import re2  # type: ignore[import-untyped]  # loaded where somebody has such a pattern or such a text
+    import re2  # type: ignore[import-untyped]  # loaded on the first such pattern or text
 
     options = re2.Options()
     options.log_errors = False

@@ -2,7 +2,7 @@
 
 `compile_check` makes one function of an OpenAPI dictionary; it calls the functions of its parts. They run for every
 write of every custom resource, so a path is a chain of steps that becomes text only when there is an error. Messages,
-and which of several failing alternatives is told, follow kube-openapi's validator.
+and which of several failing alternatives is reported, follow kube-openapi's validator.
 """
 
 from collections.abc import Mapping, Sequence

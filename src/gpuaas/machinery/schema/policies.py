@@ -173,7 +173,7 @@ class Policy:
         return denials
 
     def _skipped(self, env: dict[str, Any], budget: Budget) -> list[Denial] | None:
-        """What is left to say where the policy is not for this request, or nobody can know whether it is; None where it
+        """What is left to say where the policy is not for this request, or it cannot be known whether it is; None where it
         is. One condition that is false is decisive, whatever happens to the others."""
         errors = []
         for condition in self.conditions:

@@ -86,7 +86,7 @@ class _Bill:
 class _Place:
     bill: _Bill
     resource: bool = False
-    uncorrelatable: str = ""  # the list above it whose items cannot be told apart
+    uncorrelatable: str = ""  # the list above it whose items cannot be correlated
     often: int | None = 1  # how often it can be in an object; None: nothing bounds it
 
 
@@ -106,8 +106,8 @@ def _check(source: Mapping[str, Any], path: str, place: _Place) -> Iterator[Fiel
         inside = replace(place, resource=False, often=_times(place.often, source.get("maxProperties")))
         yield from _check(extra, child(path, "additionalProperties"), inside)
     if isinstance(items, Mapping):
-        told = source.get("x-kubernetes-list-type") == "map"
-        apart = place.uncorrelatable or ("" if told else path)
+        is_map = source.get("x-kubernetes-list-type") == "map"
+        apart = place.uncorrelatable or ("" if is_map else path)
         often = _times(place.often, source.get("maxItems"))
         yield from _check(
             items, child(path, "items"), replace(place, resource=False, uncorrelatable=apart, often=often)

@@ -1,7 +1,7 @@
 """Validation rules of custom resources (`x-kubernetes-validations`): compiled once per schema, asked on every write.
 
 `validate_rules` gives a field error for each rule that does not hold. A rule that speaks of `oldSelf` is asked only
-when there is an old value to compare with: on update, and only where the old value can be told (fields, entries of
+when there is an old value to compare with: on update, and only where the old value can be correlated (fields, entries of
 maps, items of lists that are maps). What was wrong before and has not changed is tolerated, as in module validation.
 A rule that uses a function we do not have is never silently passed over: `unevaluated_rules` names it.
 
@@ -197,7 +197,7 @@ def _scalar(type_: Type, value: Any) -> Any:
 
 
 class _Unchanged:
-    """Whether a value is as it was; asked only when a rule failed. Where the old value cannot be told, the nearest
+    """Whether a value is as it was; asked only when a rule failed. Where the old value cannot be correlated, the nearest
     place above where it can decides."""
 
     __slots__ = ("above", "old", "value")

@@ -1,7 +1,7 @@
-"""What a strict reader says about an object: fields nobody knows and fields that came twice.
+"""Strict decoding: unknown fields and duplicate fields of an object.
 
 Paths have the form of Kubernetes' strict decoder (`spec.template.spec.containers[0].x`). Both finders run only when
-something is to be said: decoding itself keeps no paths. At most a hundred problems are told, each once.
+there is a problem: decoding itself keeps no paths. At most a hundred problems are reported, each once.
 """
 
 import json
@@ -26,10 +26,10 @@ def strict_messages(duplicates: Sequence[str], unknown: Sequence[str]) -> list[s
 
 def strict_messages_in_order(raw: bytes | str, duplicates: Sequence[str], unknown: Sequence[str]) -> list[str]:
     """The same in the order of the text: Go finds both in one pass where it reads into a type."""
-    told = {("duplicate", path) for path in duplicates} | {("unknown", path) for path in unknown}
+    problems = {("duplicate", path) for path in duplicates} | {("unknown", path) for path in unknown}
     tree = json.loads(raw, object_pairs_hook=_Pairs)
-    found = dict.fromkeys(each for each in _occurrences(tree, "") if each in told)
-    rest = [each for each in sorted(told) if each not in found]
+    found = dict.fromkeys(each for each in _occurrences(tree, "") if each in problems)
+    rest = [each for each in sorted(problems) if each not in found]
     return [f'{what} field "{path}"' for what, path in (*found, *rest)][:_MOST]
 
 

@@ -172,7 +172,7 @@ def _copy(value: Any) -> Any:
 
 def whole(number: float) -> float:
     """1.0 is written as 1 by Go, whatever its type, and is an integer from then on."""
-    if not isfinite(number):  # it was too large: nobody could write it down again
+    if not isfinite(number):  # too large: it could not be encoded again
         raise BadRequest("json: cannot unmarshal number into Go value of type float64: value out of range")
     return int(number) if number.is_integer() and abs(number) < _LONGEST_INTEGER else number
 

@@ -138,7 +138,7 @@ def check_lists(schema: Schema, value: Any, path: str = "") -> list[FieldError]:
 
 
 def _surely_unique(schema: Schema, items: list[Any]) -> bool:
-    """Most lists are told apart by one text each: a set of them is made much faster than what compares anything."""
+    """Items of most lists differ by one text each: a set of texts is much faster than comparing values."""
     texts = items
     if schema.list_type == "map":
         if len(schema.list_keys) != 1 or any(item.__class__ is not dict for item in items):

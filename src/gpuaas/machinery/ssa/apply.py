@@ -1,6 +1,6 @@
 """Server-side apply: make an object say what a configuration says, and remember whose saying it was.
 
-What the configuration says is merged in; what its manager said last time and says no more is removed, unless somebody
+What the configuration says is merged in; fields its manager applied before and no longer lists are removed, unless another manager
 else owns it; what others own and would have to change is a conflict, or theirs no longer under `force`. The result
 still has to be defaulted, admitted and validated like any other write.
 """
@@ -109,7 +109,7 @@ def _group_version_kind(obj: Object) -> str:
 
 
 def _managers(versions: Versions, live: Object | None, subresource: str, now: float) -> Managers:
-    """Who owns what before. An object nobody tracked so far is all owned by `before-first-apply`."""
+    """The ownership before the apply. An object without managed fields is all owned by `before-first-apply`."""
     if live is None:
         return {}
     managers = read((live.get("metadata") or {}).get("managedFields") or [], trusted=True)
@@ -150,7 +150,7 @@ def _says_all_of(versions: Versions, last: Owned | None, said: FieldSet) -> bool
 
 
 def _pruned(versions: Versions, merged: Object, managers: Managers, last: Owned | None) -> Object:
-    """The merged object without what its applier said last time and nobody says now."""
+    """The merged object without the fields that its applier owned before and no manager owns now."""
     if last is None or not last.fields:
         return merged
     found = versions.convert(merged, last.api_version)
@@ -162,7 +162,7 @@ def _pruned(versions: Versions, merged: Object, managers: Managers, last: Owned 
     # In the version of the last apply first: conversion may need fields that are owned there.
     for version in sorted(owned, key=lambda version: version != last.api_version):
         bare = _add_back(versions, whole, bare, last.api_version, version, owned[version])
-    # Only what the applier itself had goes: what nobody owned stays.
+    # Only what the applier itself owned goes: fields without owner stay.
     gone = difference(_named(atom, whole), _named(atom, bare))
     result = remove(atom, whole, intersection(gone, with_named_fields(atom, last.fields))) or {}
     back = versions.convert(result, versions.api_version, of=last.api_version)
@@ -177,7 +177,7 @@ def _owned_by_version(managers: Managers) -> dict[str, FieldSet]:
 
 
 def _add_back(versions: Versions, whole: Object, bare: Object, of: str, version: str, owned: FieldSet) -> Object:
-    """What `bare` lacks of `whole`, less what somebody owns, is gone for good."""
+    """What `bare` lacks of `whole`, less what other managers own, is removed."""
     before, after = versions.convert(whole, version, of=of), versions.convert(bare, version, of=of)
     if before is None or after is None:
         return bare
@@ -193,7 +193,7 @@ def _named(atom: Atom, obj: Object) -> FieldSet:
 
 
 def _undecided(versions: Versions, live: Object, problem: Conflicting, manager: str) -> list[Any]:
-    """The conflicts that stand: kubectl may take back what its client-side apply wrote and nobody changed since."""
+    """The conflicts that stand: kubectl may take back what its client-side apply wrote, if it is unchanged since."""
     if manager != KUBECTL:
         return problem.conflicts
     allowed = allowed_conflicts(versions, live)

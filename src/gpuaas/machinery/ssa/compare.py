@@ -42,7 +42,7 @@ def compare(atom: Atom, left: dict[str, Any], right: dict[str, Any]) -> Comparis
 
 
 def changed(atom: Atom, left: dict[str, Any], right: dict[str, Any]) -> FieldSet:
-    """`compare(...).changed()` in one go: all that matters while nobody owns anything yet, as when objects are created."""
+    """`compare(...).changed()` in one go: enough while there are no owners yet, as when objects are created."""
     return _changed(atom, left, right) or EMPTY
 
 
@@ -174,7 +174,7 @@ def _lists(node: ListAtom, left: Any, right: Any) -> _Parts:
 
 
 def _items(node: ListAtom, old: Any, new: Any) -> _Parts:
-    """The items of one element. Several make it a leaf: nobody can own parts of what cannot be told apart."""
+    """The items of one element. Several make it a leaf: parts of duplicates cannot be owned."""
     if len(old) == 1 and len(new) == 1:
         return _SAME if old[0] is new[0] or old[0] == new[0] else _places(node.item, old[0], new[0])
     if len(old) > 1 and len(new) > 1:

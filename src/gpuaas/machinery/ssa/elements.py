@@ -52,7 +52,7 @@ def _string_value(value: str) -> str:
 
 
 def canonical(element: str) -> str | None:
-    """The one spelling of an element somebody else wrote; None for a sort of element that is not known, which is
+    """The canonical spelling of an element that a client wrote; None for a sort of element that is not known, which is
     skipped. Raises ValueError for text that is no element at all."""
     if len(element) < 2:
         raise ValueError("key must be 2 characters long:")

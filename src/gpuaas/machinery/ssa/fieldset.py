@@ -39,7 +39,7 @@ def in_order(node: FieldSet) -> FieldSet:
 
 
 def insert(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
-    """The set with one more path. The empty path is the object itself, which nobody owns."""
+    """The set with one more path. The empty path is the object itself, which has no owner."""
     return union(fields, from_paths([path]))
 
 
@@ -168,7 +168,7 @@ def show_path(path: tuple[str, ...]) -> str:
 
 
 def parse(tree: Any) -> FieldSet:
-    """A set somebody else wrote: elements made canonical and sorted, unknown sorts skipped.
+    """A set that a client wrote: elements made canonical and sorted, unknown sorts skipped.
 
     Raises ValueError with the reason where the tree is no set.
     """

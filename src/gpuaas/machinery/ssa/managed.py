@@ -1,6 +1,6 @@
 """metadata.managedFields: the list on the wire, and the same as managers with what they own.
 
-A manager is told apart by name, operation, API version (updates only) and subresource. Reading the list back and
+A manager is identified by name, operation, API version (updates only) and subresource. Reading the list back and
 writing it out again gives the same list; the order is by operation, time, name, version, subresource. At most ten
 managers that update are kept: the oldest of a version are merged under one name.
 """

@@ -75,7 +75,7 @@ class Versions:
 
 
 def owned_part(obj: Object) -> Object:
-    """The object without what nobody may own."""
+    """The object without the fields that no manager may own."""
     root = {key: value for key, value in obj.items() if key != "apiVersion" and key != "kind"}
     metadata = obj.get("metadata") or {}
     root["metadata"] = {key: value for key, value in metadata.items() if key not in STRIPPED_METADATA}

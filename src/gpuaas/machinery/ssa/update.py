@@ -33,14 +33,14 @@ def track_update(
     """The new object with managedFields as kube-apiserver has them after this write.
 
     `live` is None for a create. `reset_fields` are the fields this request may not set (the server puts them back), so
-    nobody comes to own them through it. `reconcile` looks for places that have become atomic since they were owned:
+    no manager comes to own them through it. `reconcile` looks for places that have become atomic since they were owned:
     for kinds whose schema can change while objects exist.
     """
     created = live is None or not (live.get("metadata") or {}).get("uid")
     atom = atom_of(schema)
     managers = _current(live, new, atom, subresource)
     if not managers and not created:
-        return with_managed_fields(new, None)  # an object nobody tracked is not tracked from here on
+        return with_managed_fields(new, None)  # an untracked object stays untracked
     versions = Versions(atom, api_version, converter, reset_fields)
     old = blank_of(atom) if live is None else live
     try:

@@ -1,4 +1,4 @@
-"""What is wrong with managers' names: in the options of a request, and in a managedFields list somebody sent."""
+"""What is wrong with managers' names: in the options of a request, and in a managedFields list from a client."""
 
 from collections.abc import Sequence
 from typing import Any, Final

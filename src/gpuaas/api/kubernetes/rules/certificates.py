@@ -58,7 +58,7 @@ class CertificateSigningRequest(Plain):
         return errors + _condition_errors(_conditions(obj))
 
     def prepare_status_update(self, obj: Object, old: View) -> None:
-        """Approval and denial stay as they are; if some were added or removed, that is told below."""
+        """Approval and denial stay as they are; if some were added or removed, that is reported below."""
         status = obj.get("status") or {}
         for kind in (APPROVED, DENIED):
             before, now = _of_type(old, kind), _of_type(obj, kind)
@@ -139,7 +139,7 @@ def signer_errors(path: str, name: str) -> list[FieldError]:
 
 
 def _label_errors(path: str, part: str, labels: Any) -> list[FieldError]:
-    """Of the first label that is wrong; the others would be told in the same words."""
+    """Of the first label that is wrong; the others would give the same message."""
     for label, complaints in labels:
         if complaints:
             return [invalid(path, part, f'validating label "{label}": {text}') for text in complaints]

@@ -1,7 +1,7 @@
 """Devices asked for by what they are: claims, templates of claims, classes of devices, and the slices that offer them.
 
 Whether a namespace may have access as an administrator is the namespace's label to say, so the server asks there.
-Selectors' expressions are kept as they are: nobody here compiles them.
+Selectors' expressions are kept as they are: they are not compiled here.
 """
 
 import re

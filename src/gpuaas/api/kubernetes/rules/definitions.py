@@ -282,8 +282,8 @@ def _approval(obj: View, group: str) -> list[FieldError]:
 
 
 def approval(obj: View, group: str) -> tuple[str, str, str] | None:
-    """Groups under k8s.io belong to Kubernetes: whoever defines a kind there says who approved it. Status, reason and
-    message of the condition that tells whether somebody did; None for all other groups."""
+    """Groups under k8s.io belong to Kubernetes: a definition there names its approval. Status, reason and
+    message of the condition for that approval; None for all other groups."""
     if not f".{group}".endswith(_PROTECTED):
         return None
     value = _annotation(obj)

@@ -269,7 +269,9 @@ def _generated_selector(obj: View) -> list[FieldError]:
 def _selector(spec: View) -> list[FieldError]:
     selector, template = spec.get("selector"), spec.get("template") or {}
     errors = [required("spec.selector")] if selector is None else validate_label_selector(selector, "spec.selector")
-    if is_readable(selector) and not selects(selector, template):  # no selector selects nothing, which is told as well
+    if is_readable(selector) and not selects(
+        selector, template
+    ):  # an empty selector selects nothing, which is reported as well
         errors.append(mismatch(template, "spec.template"))
     return errors
 
@@ -287,9 +289,9 @@ def _template(spec: View, before: View, old: View) -> list[FieldError]:
     """While a job is suspended and has no pods, where its pods may run and what they request may still change."""
     status = old.get("status") or {}
     conditions = status.get("conditions") or ()
-    told = any(item.get("type") == "Suspended" and item.get("status") == "True" for item in conditions)
+    has_condition = any(item.get("type") == "Suspended" and item.get("status") == "True" for item in conditions)
     suspended = bool(before.get("suspend"))
-    mutable = suspended and (not status.get("startTime") or told) and not status.get("active")
+    mutable = suspended and (not status.get("startTime") or has_condition) and not status.get("active")
     new_template, old_template = spec.get("template") or {}, before.get("template") or {}
     if not mutable:
         return unchanged(new_template, old_template, "spec.template")

@@ -45,8 +45,8 @@ class Pod(Behaviour):
 
     def prepare_create(self, obj: Object) -> None:
         keep_devices(obj["metadata"], {})
-        told = (obj.get("status") or {}).get("qosClass")  # taken as said, like everywhere it is asked for
-        status: Object = {"phase": "Pending", "qosClass": told or qos_class(obj)}
+        given = (obj.get("status") or {}).get("qosClass")  # taken as said, like everywhere it is asked for
+        status: Object = {"phase": "Pending", "qosClass": given or qos_class(obj)}
         obj["status"] = status
         if obj["spec"].get("schedulingGates"):
             status["conditions"] = [

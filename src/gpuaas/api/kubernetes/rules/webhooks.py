@@ -1,7 +1,7 @@
 """Who is asked about writes: webhook configurations, admission policies and their bindings.
 
 What policies and webhooks say is asked of every write (the API server's modules policies and webhooks). A webhook that is
-a service is kept and never called, since services have no address here, and who brings one is told so.
+a service is kept and never called, since services have no address here, and its author gets a warning.
 """
 
 import re
@@ -70,13 +70,13 @@ class WebhookConfiguration(_Registration):
         return errors
 
     def warnings(self, obj: View, old: View | None) -> list[str]:
-        told = super().warnings(obj, old)
+        warnings = super().warnings(obj, old)
         if old is not None and old.get("webhooks") == obj.get("webhooks"):
-            return told
+            return warnings
         for webhook, at in each(obj, "webhooks", ""):
             if (webhook.get("clientConfig") or {}).get("service"):
-                told.append(f"{child(at, 'clientConfig', 'service')}: {_NOT_CALLED}")
-        return told
+                warnings.append(f"{child(at, 'clientConfig', 'service')}: {_NOT_CALLED}")
+        return warnings
 
 
 def _webhook(webhook: View, path: str) -> list[FieldError]:

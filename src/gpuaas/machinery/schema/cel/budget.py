@@ -14,7 +14,7 @@ PER_RULE: Final = 1_000_000
 PER_OBJECT: Final = 3_000_000
 WITH_QUESTIONS: Final = 10_000_000  # for a policy that asks who may do what, which takes less time than it costs
 _ALL_PAIRS: Final = frozenset(("distinct", "sets.contains", "sets.equivalent", "sets.intersects"))
-_ASKING: Final = 350_000  # somebody else, whether something is allowed
+_ASKING: Final = 350_000  # an access review of another user
 _FREE: Final = frozenset(("size", "_[_]", "_[?_]", "type", "dyn"))
 
 

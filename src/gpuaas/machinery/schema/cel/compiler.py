@@ -99,7 +99,7 @@ _LITERALS: Final[dict[str, Callable[[str], Any]]] = {
 _UNSUPPORTED: Final = "google.protobuf."  # values of these types, written down
 _NOTHING: Final = "optional_type(dyn)"  # an optional value that is not there
 _OF_PATCHES: Final = "jsonpatch."  # functions for expressions that make patches
-_OPAQUE: Final = ("kubernetes.", "net.")  # values without fields, whose types nobody has described
+_OPAQUE: Final = ("kubernetes.", "net.")  # values without fields, whose types are not described
 _LOOK_NO_FURTHER: Final = frozenset(("size", "_[_]", "_[?_]"))  # than the list or the map itself
 _TYPE_NAMES: Final = frozenset((*CONSTANTS, "list", "map", "type", "null_type")) - {"null"}
 
@@ -167,8 +167,8 @@ class Compiler:
         self.structs: Callable[[str], Type | None] | None = None
         self.library: Mapping[str, list[Overload]] = {}
         self.mixes = False  # whether literals here may hold values of several types
-        self.mixed: list[tuple[int, str]] = []  # those that do and may not: told where nothing else is wrong
-        self.types: dict[int, Type] | None = None  # of the parts, where somebody asks for them
+        self.mixed: list[tuple[int, str]] = []  # those that do and may not: reported where nothing else is wrong
+        self.types: dict[int, Type] | None = None  # of the parts, when they are needed
         self._known: dict[int, Type] = {}  # of the parts of what is formatted
         self._variables: dict[Run, str] = {}  # the slots of those parts that only read a variable
         self._junctions: dict[Run, tuple[bool, list[Run]]] = {}  # what the parts that are logic decide by
@@ -325,7 +325,7 @@ class Compiler:
         return type_, build
 
     def _homogeneous(self, known: Type | None, given: Type, node: Node, *, optional: bool = False) -> Type | None:
-        """All items of a literal have one type; where several are told, it is of any."""
+        """All items of a literal have one type; where they differ, it is of any."""
         if optional and given is DYN:  # of a value that is not there
             return known
         if known is None or str(known) == _NOTHING:

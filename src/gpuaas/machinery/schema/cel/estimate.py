@@ -1,4 +1,4 @@
-"""What a rule may cost at worst, told from the rule and the schema alone, before any object is seen.
+"""The worst-case cost of a rule, estimated from the rule and the schema alone, before any object is seen.
 
 Counted as upstream counts, because a definition whose rules might cost too much is refused: reading a variable or field
 costs one, most calls cost one, and going through text, lists and maps costs by how long they can be. What a schema does

@@ -27,7 +27,7 @@ from gpuaas.kueue.topology_assignment import (
     unhealthy_of,
     with_places,
 )
-from gpuaas.kueue.workload_state import life_of, status_with
+from gpuaas.kueue.workload_state import status_with, workload_state_of
 from gpuaas.runtime.events import NORMAL, WARNING, Recorder
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.writes import write_status
@@ -87,7 +87,7 @@ class SecondLook:
                 try:
                     await self._look(key, obj)
                 except Conflict:
-                    continue  # somebody wrote it meanwhile
+                    continue  # written meanwhile
                 except ApiError as error:
                     _log.warning("second look at %s: %s", key, error)
                 wait = min(2 * wait, _LONGEST_WAIT)
@@ -115,7 +115,7 @@ class SecondLook:
         key = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"
         item = self._engine.items[key]
         assert item.admission is not None
-        before = life_of(obj)
+        before = workload_state_of(obj)
         queue, now = item.queue, round(self._clock.now() * 1000)
         assert queue is not None
         flavors = frozenset(flavor for given in item.admission for _, flavor in given.flavors)
@@ -135,7 +135,7 @@ class SecondLook:
         nodes = ",".join(unhealthy_of(obj))
         message = f"Workload was evicted as there was no replacement for unhealthy node(s): {nodes}"
         now, lasting = round(self._clock.now() * 1000), lasting_checks(queue.spec.checks)
-        life = evict(life_of(obj), NODE_FAILURES, message, now, lasting=lasting)
+        life = evict(workload_state_of(obj), NODE_FAILURES, message, now, lasting=lasting)
         await write_status(self._client, WORKLOADS, obj, status_with(obj, life))
         self._recorder.event(WORKLOADS, obj, NORMAL, f"EvictedDueTo{NODE_FAILURES}", message)
 

@@ -2,7 +2,7 @@
 
 Objects repeat in their larger parts: the jobs of a sweep have one template, the pods of a job one spec, and what is
 true of one is true of all. Equal here means equal as JSON, byte for byte: to tell costs a small part of looking again.
-What is remembered must follow from the value alone, and whoever gets it must not change it.
+What is remembered must follow from the value alone, and callers must not change it.
 """
 
 from collections.abc import Callable

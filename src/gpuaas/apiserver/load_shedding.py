@@ -7,8 +7,8 @@ for their part of a turn (a thousand queues in contention), requests that wait g
 
 A burst of requests and the controllers' answers to it want the same processor. Without an order each request waits for
 the work that the ones before it caused. So while many requests wait for their writes, or the loop is so full that its
-timers come late, background work goes on at a bounded rate, the longest waiting first; otherwise nobody is held up.
-Whoever asks for a turn decides after it, on what is true then.
+timers come late, background work goes on at a bounded rate, the longest waiting first; otherwise no work is delayed.
+A controller decides after its turn came, on the state of that moment.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Turns:
         self._now = now
         self._requests = 0
         self._most = 0  # requests under way at once, since the timer came last: many are answered together
-        self._came = False  # a request, since somebody asked whether it is quiet
+        self._came = False  # a request, since the last `is_quiet`
         self._full = False  # the loop, when the timer came last
         self._due = 0.0
         self._to_give = 0  # turns, before the timer comes again
@@ -135,10 +135,10 @@ class Turns:
             self._set_timer()
 
     def _give(self, count: int) -> int:
-        """So many turns; says how many nobody wanted."""
+        """Grants so many turns; returns how many were not wanted."""
         while self._waiting and count > 0:
             turn = self._waiting.popleft()
-            if not turn.done():  # whoever waited may have been cancelled
+            if not turn.done():  # the waiting task may have been cancelled
                 turn.set_result(None)
                 count -= 1
         return count

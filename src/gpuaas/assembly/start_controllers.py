@@ -27,7 +27,7 @@ from gpuaas.runtime.controller import Controllers, Deps
 _log = logging.getLogger("gpuaas")
 
 
-async def run_crew(
+async def start_controllers(
     parts: ClusterParts,
     trust: Trust,
     clock: Clock,

@@ -32,7 +32,7 @@ class Refused(ApiError):
         super().__init__(f'admission webhook "{webhook}" denied the request: {words}')
 
 
-class Surroundings:
+class ClusterContext:
     """What the rules ask about the rest of the cluster."""
 
     def __init__(self, cluster: Cluster, configured: Configured) -> None:

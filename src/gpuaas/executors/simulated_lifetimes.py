@@ -17,7 +17,7 @@ from gpuaas.executors.environment import known_environment
 from gpuaas.executors.limits import Budget, ExecRefused, LimitExceeded
 from gpuaas.executors.script import Script, read_script, refused
 
-START = 0.1  # seconds from bound to running where nobody says otherwise
+START = 0.1  # seconds from bound to running by default
 STOP = 0.02
 UNKNOWN_WORK = 5.0  # how long a job runs of which nothing is known
 _STEPS = 10
@@ -97,7 +97,7 @@ def _silent(containers: Sequence[ContainerLife]) -> tuple[ContainerLife, ...]:
     return tuple(replace(one, script=replace(one.script, lines=())) for one in containers)
 
 
-def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0) -> Life:
+def workload_state_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0) -> Life:
     """`said` are the annotations of the pod over those of its owners."""
     budget = Budget()
     start, stop = wishes.seconds(said, wishes.START_SECONDS), wishes.seconds(said, wishes.STOP_SECONDS)
@@ -172,7 +172,7 @@ def _script(pod: Mapping[str, Any], container: Mapping[str, Any], said: Mapping[
     if asked is not None:
         seconds = asked
     elif not script.understood and not script.seconds:
-        # A server runs until it is told to end; work of unknown length ends some time.
+        # A server runs until it is stopped; work of unknown length ends some time.
         seconds = None if pod["spec"].get("restartPolicy", "Always") == "Always" else UNKNOWN_WORK
     lines = script.lines
     if not script.understood and seconds:

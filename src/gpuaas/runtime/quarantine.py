@@ -1,6 +1,6 @@
 """Objects that a part of the control plane cannot handle: they are set aside, with an event, and the rest goes on.
 
-No stored object may stop a start or anybody else's work. Whoever meets one it cannot read (an informer's index, a
+No stored object may stop a start or the work on other objects. A reader that meets one it cannot read (an informer's index, a
 controller's reconcile, a cache of the API server) notes it here and continues with the next. The first time, the log
 gets the traceback and the object a Warning event `SetAside` that names the part and the reason; the same fault again is
 silent. When the object is handled after all, or is gone, `clear` forgets it, so that a new fault is reported again.

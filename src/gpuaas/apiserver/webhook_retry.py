@@ -1,4 +1,4 @@
-"""Asks webhooks, and begins a verb anew with their answers (module webhooks says about what, and why so).
+"""Calls webhooks, and retries a verb with their answers (module webhooks says about what, and why so).
 
 The questions of judges go out side by side, those of changers one by one. What goes wrong on the way is an answer too:
 whether it stops the write is for the webhook's failure policy to say.
@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
-from gpuaas.apiserver.calling import Refused, post, words
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.operation import Operation, Outcome
+from gpuaas.apiserver.webhook_client import Refused, post, words
 from gpuaas.apiserver.webhooks import Question, Reply, Unasked
 
-_ROUNDS: Final = 100  # far more than there can be webhooks to ask; whoever answers each time otherwise is not followed
+_ROUNDS: Final = 100  # far more than there can be webhooks to ask; a webhook whose answers keep changing ends here
 
 
 def asks_webhooks(verb: Callable[..., Awaitable[Outcome]]) -> Callable[..., Awaitable[Outcome]]:

@@ -60,7 +60,7 @@ class House:
         jobs = [kind(deps.under(KUEUE), self.configured) for kind in JOB_CONTROLLERS]
         self._controllers = Controllers(deps, [*all_controllers(deps, RUNNING, self.configured), *jobs])
         await self._controllers.start()
-        self.client = LocalClient(cluster, access.system_user("somebody"), "kubectl")
+        self.client = LocalClient(cluster, access.system_user("tester"), "kubectl")
 
     def close(self) -> None:
         self._run(self._controllers.stop())
@@ -96,7 +96,7 @@ class House:
             except Conflict:
                 continue
             return made
-        raise AssertionError("somebody writes all the time")
+        raise AssertionError("writes do not end")
 
     def delete(self, resource: Resource, namespace: str, name: str, propagation: Propagation | None = None) -> None:
         self._run(self.client.delete(resource, name, namespace, propagation=propagation))
@@ -128,7 +128,7 @@ class House:
         raise AssertionError(what or "it did not happen")
 
     def settled(self) -> None:
-        """Until nobody has anything to do for a while of turns."""
+        """Until no task has work for a number of turns."""
         quiet, end = 0, self._loop.time() + LIMIT
         while quiet < 30 and self._loop.time() < end:
             self._run(asyncio.sleep(0.002))

@@ -1,8 +1,8 @@
 """Why workloads wait, written as conditions and events: beside the decisions, and never before them.
 
 Only the newest word about each is written. A few are on their way at a time, they let the server's requests go first,
-and where the numbers change all the time they are told now and then: nobody reads faster. Where many wait at once, most
-of them get in a moment later: only those that still wait then are told why.
+and where the numbers change all the time they are written at a bounded rate. Where many wait at once, most
+of them get in a moment later: only those that still wait then get a reason.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from gpuaas.base.errors import ApiError, Conflict
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.world import Mirror
-from gpuaas.engine.plan import Passed
+from gpuaas.engine.plan import Skipped
 from gpuaas.engine.reasons import Token
 from gpuaas.kueue.status import resource_requests
 from gpuaas.kueue.unadmitted import reason_of
@@ -58,7 +58,7 @@ class Words:
         self._clock = clock
         self._recorder = recorder
         self._turn = turn
-        self._unsaid: dict[str, Passed] = {}
+        self._unsaid: dict[str, Skipped] = {}
         self._since: dict[str, float] = {}  # when each of these was first passed over, in the same order
         self._saying: set[str] = set()
         self._speakers = 0
@@ -73,7 +73,7 @@ class Words:
     def idle(self) -> bool:
         return not self._tasks
 
-    def say(self, passed: Iterable[Passed]) -> None:
+    def say(self, passed: Iterable[Skipped]) -> None:
         now = self._clock.monotonic()
         for each in passed:
             self._unsaid[each.key] = each
@@ -132,7 +132,7 @@ class Words:
         self._since.pop(key, None)
 
     def _next_unsaid(self) -> str | None:
-        """The one that has waited longest, if it is not too soon in a crowd; then somebody looks again when it is time."""
+        """The one that has waited longest, if it is not too soon in a crowd; then it is scheduled for later."""
         key = next((key for key in self._since if key not in self._saying), None)
         if key is None or len(self._unsaid) <= _CROWD:
             return key
@@ -155,7 +155,7 @@ class Words:
         timer.add_done_callback(self._timers.discard)
 
     def _rest(self, key: str, said: bool) -> None:
-        """Nobody reads faster than this; where the numbers change all the time, the newest are written now and then."""
+        """The rate limit of one workload's message: where the numbers change all the time, the newest are written at intervals."""
         wait = 0.0
         if said:
             now = self._clock.monotonic()
@@ -175,7 +175,7 @@ class Words:
         self._saying.discard(key)
         self._find_speakers()
 
-    async def _pass(self, passed: Passed) -> bool:
+    async def _pass(self, passed: Skipped) -> bool:
         """Whether it was written."""
         obj = self._find(passed.key)
         try:
@@ -188,7 +188,7 @@ class Words:
                 try:
                     await write_status(self._client, WORKLOADS, obj, status)
                 except Conflict:
-                    # Somebody wrote in between, perhaps its admission: look again before saying anything.
+                    # Another write came in between, perhaps its admission: read it again first.
                     obj = await newest_of(self._client, obj)
                     continue
                 if passed.token is not Token.WAITING_FOR_PODS_READY:
@@ -199,7 +199,7 @@ class Words:
             _log.debug("pending %s: %s", passed.key, error)
         return False
 
-    def _waits_unsaid(self, obj: Object, passed: Passed) -> bool:
+    def _waits_unsaid(self, obj: Object, passed: Skipped) -> bool:
         """Whether it still waits, and its condition does not say so yet."""
         if holds(obj, "QuotaReserved") or self._unsaid.get(passed.key) is not passed:
             return False
@@ -207,8 +207,8 @@ class Words:
         said = found.get("reason"), found.get("message"), found.get("observedGeneration")
         return said != (self._reason(passed), passed.message, obj["metadata"].get("generation"))
 
-    def _reason(self, passed: Passed) -> str:
-        """Who only waits for the pods of others to be ready is told so and needs no event."""
+    def _reason(self, passed: Skipped) -> str:
+        """Blocked only by PodsReady of others: set the condition, record no event."""
         if self.granular():
             return reason_of(passed.token)
         return "Waiting" if passed.token is Token.WAITING_FOR_PODS_READY else PENDING
