@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gpuaas.base.numbers import is_digits
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import PODS
@@ -99,6 +100,6 @@ def _gpus(spec: View) -> str:
     found: dict[str, int] = {}
     for container in spec.get("containers") or ():
         for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
-            if name.startswith("nvidia.com/") and str(amount).isdecimal():
+            if name.startswith("nvidia.com/") and is_digits(str(amount)):
                 found[name] = found.get(name, 0) + int(amount)
     return ", ".join(f"{count} {name.removeprefix('nvidia.com/')}" for name, count in sorted(found.items()))
