@@ -9,15 +9,18 @@ from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes.rules.jobs import GENERATED_LABELS
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.base.errors import ApiError
-from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES
+from gpuaas.client.kueue import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, PRIORITY_CLASSES
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import NAMESPACES
+from gpuaas.kueue.activity import check_names
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.integrations.ancestry import OwnerMissing, TooDeep
 from gpuaas.kueue.integrations.config import JobsConfig
 from gpuaas.kueue.integrations.jobs import priority_class_of, queue_of
 from gpuaas.kueue.integrations.registry import kinds_of
+from gpuaas.kueue.multikueue.checks import is_ours as is_multikueue
+from gpuaas.kueue.quotas import cluster_queue_named
 from gpuaas.kueue.resources import ResourceRules
 
 PODS_ON = "pod"  # the integration of pods without an owner; pods of held sets are held without it
@@ -83,6 +86,14 @@ class ClusterContext:
         if obj["metadata"].get("deletionTimestamp") or self.ancestor(obj, namespace, webhook) is not None:
             return False
         return bool(queue_of(obj)) or self.held(namespace)
+
+    def is_dispatched(self, obj: Object, namespace: str) -> bool:
+        """Whether what waits in its queue runs on other clusters: the ClusterQueue has MultiKueue's check."""
+        local = self.find(LOCAL_QUEUES, namespace, queue_of(obj)) if queue_of(obj) else None
+        queue = self.find(CLUSTER_QUEUES, "", cluster_queue_named(local)) if local is not None else None
+        if queue is None:
+            return False
+        return any(is_multikueue(self.find(ADMISSION_CHECKS, "", name)) for name in check_names(queue))
 
     def give_default_queue(self, obj: Object, namespace: str) -> None:
         if queue_of(obj) or not self.default_queue(namespace) or self.owner_managed(obj):

@@ -118,6 +118,8 @@ class ControlPlane:
         self._gpus = await looking
         if self._gpus is not None and self._gpus.is_news:
             _log.warning("GPUs of this machine: %s", self._gpus.in_words)
+        if self._gpus is not None and self._gpus.library_fault:
+            _log.warning("GPUs of this machine: %s", self._gpus.library_fault)
         if self.settings.fleet is None:
             await self._furnish_machine(self.clusters[self.settings.clusters[0]])
         self.server = Server(
@@ -151,7 +153,7 @@ class ControlPlane:
             return None
         from gpuaas.executors.machine import look_for_gpus
 
-        return look_for_gpus()
+        return look_for_gpus(self.home.native)
 
     def _check_store(self, name: str, store: Store) -> None:
         check_opened(self.home, name, store, self.settings.accepted)

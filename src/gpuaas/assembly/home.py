@@ -102,6 +102,25 @@ class Home:
         return self.path / "kept-logs"
 
     @property
+    def native(self) -> Path:
+        """What is built for this machine."""
+        return self.path / "native"
+
+    @property
+    def foreign_rule(self) -> Path:
+        """Present where foreign processes on cards are ignored (`gpuaas up --ignore-foreign`)."""
+        return self.path / "ignore-foreign"
+
+    def ignores_foreign(self) -> bool:
+        return self.foreign_rule.exists()
+
+    def ignore_foreign(self, *, ignores: bool) -> None:
+        if ignores:
+            self.keep(self.foreign_rule.name, "")
+        else:
+            self.foreign_rule.unlink(missing_ok=True)
+
+    @property
     def fleet(self) -> Path:
         """The fleet of the last start."""
         return self.path / "fleet.yaml"

@@ -13,18 +13,23 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
+from gpuaas.assembly.multikueue import multikueue_loops
 from gpuaas.assembly.nodes import executors, furnish
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.views import ViewsServer
 from gpuaas.assembly.visibility import mount_visibility
 from gpuaas.base.clock import Clock
+from gpuaas.client.http import HttpClient
+from gpuaas.client.kubeconfig import Access
 from gpuaas.controllers import all_controllers
 from gpuaas.controllers.hardware_profiles import ConvertedProfiles, DefaultProfiles
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.executors.machine import Gpus
+from gpuaas.fleet.hub.hub import Hub
 from gpuaas.runtime.controller import Controllers, Deps
 
 _log = logging.getLogger("gpuaas")
+FLEET = "gpuaas-fleet"  # whom the hub's controllers call themselves when they write
 
 
 async def start_controllers(
@@ -59,6 +64,8 @@ async def start_controllers(
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
     if "odh" not in parts.strict:
         made += (ConvertedProfiles(deps), DefaultProfiles(deps))
+    made += multikueue_loops(parts, deps, core.counts.series)
+    made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:
@@ -67,6 +74,11 @@ async def start_controllers(
     with _unimportant("Kueue's configuration is not shown"):
         await show_configuration(parts.cluster, client, kueue)
     return controllers
+
+
+def _to_worker(clock: Clock, access: Access) -> HttpClient:
+    """Also a worker beside us in the process is reached through its kubeconfig, as one across the world."""
+    return HttpClient(access, clock, "gpuaas-hub")
 
 
 @contextlib.contextmanager

@@ -29,6 +29,8 @@ from gpuaas.kueue.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.kueue.integrations.podsets import spell_amounts
 from gpuaas.kueue.integrations.registry import JOB_KINDS
 from gpuaas.kueue.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
+from gpuaas.kueue.multikueue.adapters import ADAPTERS
+from gpuaas.kueue.multikueue.names import CONTROLLER
 
 Old = Mapping[str, Any] | None
 _POD = Pod()
@@ -83,8 +85,17 @@ class JobWebhook:
             if not self._kind.is_suspended(obj):
                 obj.update(self._kind.suspended(obj))
             self._default(obj)
+            self._delegate(obj, op.namespace)
         elif self._kind.defaults_all or (is_elastic(obj) and self._is_part(op, obj)):
             self._default(obj)
+
+    def _delegate(self, obj: Object, namespace: str) -> None:
+        """One that names no manager, or its kind's own, is MultiKueue's where its queue sends work to other clusters."""
+        adapter = ADAPTERS.get(self._kind.framework)
+        if adapter is None or not adapter.managed_by or adapter.manager_of(obj) not in ("", adapter.own_manager):
+            return
+        if self._around.is_dispatched(obj, namespace):
+            obj.update(adapter.with_manager(obj, CONTROLLER))
 
     def _default(self, obj: Object) -> None:
         if self._around.config.elastic or not self._kind.elastic:  # what elastic kinds get they get as elastic jobs

@@ -224,10 +224,10 @@ def _seconds(at: str) -> float:
     return parse_rfc3339(at)
 
 
-def _gpus_of(workload: "Object") -> int:
+def _gpus_of(workload: "Object") -> float:
     from gpuaas.views.jobs import gpus_of
 
-    return gpus_of(workload.get("spec") or {})
+    return float(gpus_of(workload.get("spec") or {}))
 
 
 def _full(workload: "Object") -> str:

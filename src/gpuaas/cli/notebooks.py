@@ -68,9 +68,9 @@ def notebook(context: click.Context, /, target: Target, no_wait: bool, **wanted:
     """Ask for a notebook with GPUs, and get the link that opens it:  gpuaas notebook --profile l4-1gpu"""
     if context.invoked_subcommand is not None:
         return
-    if wanted["profile"]:
-        wanted |= left_to_profile(("gpus", "cpu", "memory"))
+    left = left_to_profile(("gpus", "cpu", "memory")) if wanted["profile"] else {}
     check_amounts(wanted)
+    wanted |= left
     made = target.work(lambda client, namespace: _make(client, namespace, wanted, here=target.is_here()))
     meta = made["metadata"]
     if target.output != "text":

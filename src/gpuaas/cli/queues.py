@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 QUEUE_COLUMNS = Columns(
     ("clusterqueue", "cohort", "flavor", "resource", "nominal", "used", "borrowed", "waiting", "state"),
-    ("borrowingLimit", "lendingLimit", "admitted"),
+    ("cards", "borrowingLimit", "lendingLimit", "admitted"),
     spare=("cohort", "state", "borrowed", "waiting"),
-    headings={"borrowingLimit": "BORROWING LIMIT", "lendingLimit": "LENDING LIMIT"},
+    headings={"cards": "CARDS USED", "borrowingLimit": "BORROWING LIMIT", "lendingLimit": "LENDING LIMIT"},
 )
-GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free"), spare=("resource", "nodes"))
+GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free", "cards"), spare=("resource", "nodes"))
 _NODE_COLUMNS = Columns(("node", "product", "resource", "total", "used", "free"), spare=("resource", "product"))
 
 

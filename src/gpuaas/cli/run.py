@@ -33,6 +33,7 @@ _LARGEST_ARRAY = 100_000
 @click.option("--gpus", default="0", show_default=True, help="How many for each pod, or PRODUCT:N (H200:2).")
 @click.option("--cpu", default="1", show_default=True, help="CPUs for each pod.")
 @click.option("--memory", default="1Gi", show_default=True, help="Memory for each pod.")
+@click.option("--gpu-memory", default="", help="Memory of each GPU it may use, such as 12Gi.  [default: its share]")
 @click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
 @click.option("--priority", default="", help="The WorkloadPriorityClass that says how urgent it is.")
 @click.option("--image", default="", help="The image to run it in; not needed where this machine itself runs it.")
@@ -53,9 +54,9 @@ _LARGEST_ARRAY = 100_000
 def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
     _check_program(command[0])
-    if wanted["profile"]:
-        wanted |= left_to_profile(("gpus", "cpu", "memory"))
+    left = left_to_profile(("gpus", "cpu", "memory")) if wanted["profile"] else {}
     check_amounts(wanted)
+    wanted |= left
     if dry_run and (wait or follow):
         raise WrongOption("--dry-run submits nothing: there is nothing to wait for or to follow")
 
@@ -172,15 +173,15 @@ def parse_gpus(asked: str) -> tuple[str, int]:
 def check_amounts(wanted: dict[str, Any]) -> None:
     from gpuaas.base.quantity import parse_quantity
 
-    parse_gpus(wanted["gpus"] or "0")
-    for option, example in (("cpu", "2 or 500m"), ("memory", "8Gi")):
-        if not wanted[option]:
+    parse_gpus(wanted["gpus"])
+    for option, example in (("cpu", "2 or 500m"), ("memory", "8Gi"), ("gpu_memory", "12Gi")):
+        if not wanted.get(option) and option == "gpu_memory":
             continue
         try:
             if parse_quantity(wanted[option]).nano < 0:
                 raise ValueError
         except ValueError:
-            raise WrongOption(f'--{option} "{wanted[option]}": an amount such as {example}') from None
+            raise WrongOption(f'--{option.replace("_", "-")} "{wanted[option]}": an amount such as {example}') from None
 
 
 def product_named(asked: str, known: set[str]) -> str:
@@ -206,6 +207,7 @@ def job_for(
     gpus: str = "0",
     cpu: str = "1",
     memory: str = "1Gi",
+    gpu_memory: str = "",
     priority: str = "",
     image: str = "",
     workdir: str = "",
@@ -235,7 +237,9 @@ def job_for(
         metadata["name"] = name
     else:
         metadata["generateName"] = f"{_slug(command)}-"
-    pods = {"annotations": {"gpuaas.dev/run-seconds": str(seconds)}} if seconds is not None else {}
+    wishes = {"gpuaas.dev/run-seconds": str(seconds)} if seconds is not None else {}
+    wishes |= {"gpuaas.dev/gpu-memory": gpu_memory} if gpu_memory else {}
+    pods = {"annotations": wishes} if wishes else {}
     spec: dict[str, Any] = {"backoffLimit": 0, "template": {"metadata": pods, "spec": pod}}
     if array:
         spec |= {"completionMode": "Indexed", "completions": _count(array), "parallelism": _count(array)}

@@ -68,6 +68,12 @@ _SAID = 64 << 10  # bytes of the log that are looked at
     "or none.  [default: the last one]",
 )
 @click.option(
+    "--ignore-foreign/--respect-foreign",
+    "ignore_foreign",
+    default=None,
+    help="Whether GPUs that processes outside gpuaas use take work all the same.  [default: as the last time]",
+)
+@click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
 @click.option(
@@ -86,6 +92,7 @@ def up(
     fleet: str | None,
     kueue: str | None,
     strict: str | None,
+    ignore_foreign: bool | None,
     fsync: bool,
     accepted: tuple[str, ...],
 ) -> None:
@@ -104,6 +111,9 @@ def up(
     named = _chosen_fleet(home, fleet)
     _choose_kueue_config(home, kueue)
     _choose_strict(home, strict)
+    if ignore_foreign is not None:
+        home.make()
+        home.ignore_foreign(ignores=ignore_foreign)
     kept = _kueue_config(home)
     for warning in kept.warnings if kept is not None else ():
         click.echo(f"warning: {home.kueue}: {warning}", err=True)
@@ -382,6 +392,11 @@ def stop(home: Home, pid: int) -> None:
 def restart(home: Home) -> None:
     """Start again, detached, as it ran before."""
     _detach(home, Started.load(home))
+
+
+def start_detached(home: Home, clusters: Sequence[str], port: int = 0) -> None:
+    """Start for the first time, detached, with the fleet that the home has; the clusters are served in this order."""
+    _detach(home, Started(port, "127.0.0.1", (), tuple(clusters), True))
 
 
 def _alive(pid: int) -> bool:

@@ -175,6 +175,13 @@ class Process:
         else:
             supervisor.send([pid], number)
 
+    def signal_command(self, number: int) -> None:
+        """To the process group of its command, past the supervisor, for which some signals have a meaning of their own."""
+        for child in supervisor.children_of(self.pid()):
+            with contextlib.suppress(OSError):
+                if os.getsid(child) == child:
+                    os.killpg(child, number)
+
     def on_end(self, tell: Callable[[], None]) -> bool:
         """`tell` is called from the event loop when the supervisor ends; False where the system cannot do that."""
         pid = self.pid()

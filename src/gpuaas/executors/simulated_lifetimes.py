@@ -97,7 +97,7 @@ def _silent(containers: Sequence[ContainerLife]) -> tuple[ContainerLife, ...]:
     return tuple(replace(one, script=replace(one.script, lines=())) for one in containers)
 
 
-def workload_state_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0) -> Life:
+def life_of(pod: Mapping[str, Any], said: Mapping[str, str], speed: float = 1.0) -> Life:
     """`said` are the annotations of the pod over those of its owners."""
     budget = Budget()
     start, stop = wishes.seconds(said, wishes.START_SECONDS), wishes.seconds(said, wishes.STOP_SECONDS)

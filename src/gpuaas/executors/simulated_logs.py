@@ -8,7 +8,7 @@ from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.executors.limits import ExecRefused
 from gpuaas.executors.logs import Line, Options, read_lines
 from gpuaas.executors.owners import Owners
-from gpuaas.executors.simulated_lifetimes import Life, workload_state_of
+from gpuaas.executors.simulated_lifetimes import Life, life_of
 from gpuaas.runtime.informer import Informer
 
 _LOOK_EVERY = 0.5
@@ -49,7 +49,7 @@ class SimulatedLines:
         """Lives of pods that were read a moment ago are kept: reading one again costs no interpretation of its scripts."""
         said = await self._owners.wishes(pod)
         key = (pod["metadata"]["uid"], pod["metadata"].get("resourceVersion", ""), tuple(sorted(said.items())))
-        life = self._lives.pop(key, None) or workload_state_of(pod, said, self._speed)
+        life = self._lives.pop(key, None) or life_of(pod, said, self._speed)
         self._lives[key] = life
         if len(self._lives) > _REMEMBERED:
             del self._lives[next(iter(self._lives))]

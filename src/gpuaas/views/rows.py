@@ -66,6 +66,8 @@ class QueueRow(msgspec.Struct, rename="camel"):
     borrowing_limit: str | None
     lending_limit: str | None
     admitted: int
+    cards: str = ""
+    """How many whole cards are used, for resources of cards."""
 
     def shown(self) -> dict[str, Any]:
         """As `gpuaas queues -o json` shows it."""
@@ -90,6 +92,9 @@ class GpuRow(msgspec.Struct, rename="camel"):
     used: int | None  # None: the pods are not to be seen
     free: int | None
     per_node: list[NodeGpus]
+    cards: str = ""
+    """How many whole cards the total stands for: a slice is its part of a card."""
+    cards_used: str | None = None
 
     def shown(self) -> dict[str, Any]:
         """As `gpuaas gpus -o json` shows it."""

@@ -21,6 +21,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.flavors import Flavors
 from gpuaas.views.gpus import Gpus
 from gpuaas.views.jobs import Jobs
 from gpuaas.views.places import Places
@@ -42,19 +43,21 @@ PICTURED: Final[Mapping[str, Resource]] = {
     "nodes": NODES,
 }
 """What an explanation reads, by the name its `Picture` has for it."""
-FOLLOWED: Final = (CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
+FOLLOWED: Final = (RESOURCE_FLAVORS, CLUSTER_QUEUES, LOCAL_QUEUES, NODES, PODS, WORKLOADS, *BETWEEN)
 Take = Callable[[str, str, View | None], None]
 
 
 class Snapshot:
     def __init__(self) -> None:
-        self.queues = Queues()
+        self.flavors = Flavors()
+        self.queues = Queues(self.flavors)
         self.gpus = Gpus()
         self.places = Places()
-        self.jobs = Jobs(self.queues.cluster_queue_of)
+        self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
         self._takers: dict[Resource, Take] = {
             WORKLOADS: self.jobs.changed,
             CLUSTER_QUEUES: lambda _, name, obj: self.queues.cluster_queue_changed(name, obj),
+            RESOURCE_FLAVORS: lambda _, name, obj: self.flavors.changed(name, obj),
             LOCAL_QUEUES: self.queues.local_queue_changed,
             NODES: lambda _, name, obj: self.gpus.node_changed(name, obj),
             PODS: self._pod_changed,

@@ -131,6 +131,7 @@ QUOTA = {
     "borrowingLimit": "10000000000",
     "lendingLimit": None,
     "admitted": 7,
+    "cards": "2048",
 }
 
 
@@ -245,7 +246,18 @@ def test_top_says_nothing_of_gpus_that_one_may_not_see() -> None:
 
 def test_top_leaves_out_what_the_screen_cannot_show() -> None:
     job = {"namespace": "ns", "queue": "q", "state": "Running", "position": None, "gpus": "1", "age": "1s"}
-    gpus = [{"product": "L4", "resource": "nvidia.com/gpu", "nodes": 1, "total": 4, "used": 3, "free": 1}]
+    gpus = [
+        {
+            "product": "L4",
+            "resource": "nvidia.com/gpu",
+            "nodes": 1,
+            "total": 4,
+            "used": 3,
+            "free": 1,
+            "cards": "4",
+            "cardsUsed": "3",
+        }
+    ]
     seen = {"jobs": [{**job, "job": f"job/{index}"} for index in range(50)], "gpus": gpus, "queues": []}
     lines = screen(seen, room=80, height=24)
     assert lines[0] == "GPUs: 3 of 4 in use · jobs: 50 admitted, 0 waiting"

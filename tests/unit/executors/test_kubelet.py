@@ -44,14 +44,14 @@ def events(on: Stage, name: str) -> dict[str, str]:
 
 @scenario
 async def test_a_pod_whose_handling_fails_is_set_aside_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    lives, broken = simulated.workload_state_of, True
+    lives, broken = simulated.life_of, True
 
-    def workload_state_of(pod: Any, *more: Any) -> Any:
+    def life_of(pod: Any, *more: Any) -> Any:
         if broken and pod["metadata"]["name"] == "poison":
             raise RecursionError("deeper than anyone thought")
         return lives(pod, *more)
 
-    monkeypatch.setattr(simulated, "workload_state_of", workload_state_of)
+    monkeypatch.setattr(simulated, "life_of", life_of)
     async with stage(keeper, kubelet) as on:
         on.cluster.put(PODS, shell_pod("poison", "true"))
         on.cluster.put(PODS, shell_pod("other", "true"))

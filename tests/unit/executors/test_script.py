@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas.executors.limits import Budget
 from gpuaas.executors.script import Script, read_script
-from gpuaas.executors.simulated_lifetimes import UNKNOWN_WORK, workload_state_of
+from gpuaas.executors.simulated_lifetimes import UNKNOWN_WORK, life_of
 
 
 def shell(text: str) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_a_command_knows_the_values_its_pod_gives_it(index: str, code: int) -> N
     path = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
     one = pod({**shell(text), "env": [{"name": "INDEX", "valueFrom": {"fieldRef": {"fieldPath": path}}}]})
     one["metadata"] = {"annotations": {"batch.kubernetes.io/job-completion-index": index}}
-    assert workload_state_of(one, {}).exit_code == code
+    assert life_of(one, {}).exit_code == code
 
 
 TRAIN = {"command": ["python", "train.py"]}
@@ -96,5 +96,5 @@ LIVES = {
 
 @pytest.mark.parametrize(("made", "said", "speed", "seconds", "code"), LIVES.values(), ids=LIVES)
 def test_a_life(made: Any, said: dict[str, str], speed: float, seconds: float | None, code: int) -> None:
-    life = workload_state_of(made, {f"gpuaas.dev/{key}": value for key, value in said.items()}, speed)
+    life = life_of(made, {f"gpuaas.dev/{key}": value for key, value in said.items()}, speed)
     assert (life.seconds, life.exit_code) == (seconds, code)

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from gpuaas.executors import shell
 from gpuaas.executors.limits import Budget
-from gpuaas.executors.simulated_lifetimes import workload_state_of
+from gpuaas.executors.simulated_lifetimes import life_of
 
 
 def of_shlex(text: str) -> list[str]:
@@ -50,33 +50,33 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "words"), REFUSED.values(), ids=REFUSED)
 def test_what_passes_a_limit_ends_with_the_limit_named(text: str, words: str) -> None:
-    life = workload_state_of(pod(sh(text)), {})
+    life = life_of(pod(sh(text)), {})
     script = life.of("c0")
     assert (script.exit_code, script.reason) == (1, "SimulationLimit")
     assert words in script.message
     assert words in script.lines[-1][1], "its log says so"
-    assert workload_state_of(pod(sh(text)), {}) == life, "the same end each time"
+    assert life_of(pod(sh(text)), {}) == life, "the same end each time"
 
 
 def test_what_a_container_writes_is_limited() -> None:
-    script = workload_state_of(pod({"command": ["echo", *["x" * 100_000] * 3]}), {}).of("c0")
+    script = life_of(pod({"command": ["echo", *["x" * 100_000] * 3]}), {}).of("c0")
     assert "it writes 300002 characters, at most 262144 are allowed" in script.message
 
 
 def test_what_a_script_did_before_it_passes_a_limit_stays() -> None:
-    script = workload_state_of(pod(sh("echo one; sleep 5; " + DOUBLING)), {}).of("c0")
+    script = life_of(pod(sh("echo one; sleep 5; " + DOUBLING)), {}).of("c0")
     assert script.lines[0] == (0.0, "one")
     assert script.seconds == 5.0
 
 
 def test_the_containers_of_a_pod_share_their_budget() -> None:
     half = sh("echo " + "x" * 60_000)
-    life = workload_state_of(pod(half, half, half), {})
+    life = life_of(pod(half, half, half), {})
     assert [life.of(f"c{number}").reason for number in range(3)] == ["", "", "SimulationLimit"]
 
 
 def test_a_pod_ends_when_one_of_its_containers_passes_a_limit() -> None:
-    life = workload_state_of(pod(sh("sleep 1000"), sh("sleep 3; " + DOUBLING)), {})
+    life = life_of(pod(sh("sleep 1000"), sh("sleep 3; " + DOUBLING)), {})
     assert life.seconds == 3.0
     assert life.decisive.reason == "SimulationLimit"
 
@@ -93,11 +93,11 @@ NUMBERS = {
 
 @pytest.mark.parametrize(("text", "code"), NUMBERS.values(), ids=NUMBERS)
 def test_numbers_of_any_length_are_read(text: str, code: int) -> None:
-    assert workload_state_of(pod(sh(text)), {}).exit_code == code
+    assert life_of(pod(sh(text)), {}).exit_code == code
 
 
 def test_a_sleep_longer_than_lives_never_ends() -> None:
-    assert workload_state_of(pod({"command": ["sleep", "9" * 400]}), {}).seconds is None
+    assert life_of(pod({"command": ["sleep", "9" * 400]}), {}).seconds is None
 
 
 def cpu(text: str, budget: Budget) -> float:

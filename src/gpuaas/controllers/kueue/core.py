@@ -36,6 +36,7 @@ from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.unadmitted import FinerReasons, Unadmitted
 from gpuaas.controllers.kueue.usage import UsageSampling
 from gpuaas.controllers.kueue.world import Mirror
+from gpuaas.devices.shares import shares_of_flavor
 from gpuaas.engine.amounts import written_in_bytes
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import WorkloadState, lasting_checks, required_checks
@@ -119,6 +120,8 @@ class KueueCore(Controller):
         self._finer = FinerReasons(self.engine, self._configured)
         self._unadmitted = Unadmitted(self._workloads, self._configured)
         self.scheduler.looked = self._looked
+        flavors = of(RESOURCE_FLAVORS)
+        self.scheduler.shares_of = lambda name: shares_of_flavor(flavors.get("", name))
         self.scheduler.words.granular = lambda: self._configured.now.reasons.granular
         self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)

@@ -16,6 +16,7 @@ from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Client, Object
 from gpuaas.controllers.kueue.pending_status import ATTEMPTS, EVENT_LIMIT, Words, newest_of
 from gpuaas.controllers.kueue.world import Mirror
+from gpuaas.devices.shares import NO_SHARES, Shares
 from gpuaas.engine.lifecycle import PREEMPTED, WorkloadState, evict, is_true, lasting_checks, required_checks, reserve
 from gpuaas.engine.plan import Admitted, Plan, Preempted
 from gpuaas.engine.queues import Tree
@@ -66,6 +67,8 @@ class Scheduler:
         self._timers: set[asyncio.Task[None]] = set()
         self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Called with each cycle's plan and how long it took."""
+        self.shares_of: Callable[[str], Shares] = lambda _: NO_SHARES
+        """Into how many shares the cards of a flavor are divided."""
         self.words = Words(client, self._find, mirror, clock, recorder, turn)
 
     @property
@@ -299,7 +302,7 @@ class Scheduler:
             _log.warning("preemption of %s: %s", victim.key, error, exc_info=not isinstance(error, ApiError))
             self._spawn(self._choose_again(victim.key))
             return False
-        self._spawn(self._note(preemption_entry(victim, obj, by, now)))
+        self._spawn(self._note(preemption_entry(victim, obj, by, now, self.shares_of)))
         self._tell_preempted(victim, obj, by)
         return True
 
