@@ -29,11 +29,11 @@ _OMITTED: Final = (
 
 def body() -> str:
     sections = [f"## {title}\n\n{_section(load(file))}" for title, file in _LISTS.items()]
-    sections.append(f"## From Open Data Hub\n\n{_STRICT_ODH}\n\n{_kinder()}")
+    sections.append(f"## From Open Data Hub\n\n{_STRICT_ODH}\n\n{_default_answers()}")
     return "\n\n".join([_INTRODUCTION, *sections, f"## Left out\n\n{_OMITTED}\n\n{_omissions()}"])
 
 
-def _kinder() -> str:
+def _default_answers() -> str:
     listed = tomllib.loads(_ODH.read_text())["difference"]
     return "\n".join(f"- **{one['title']}**: {one['reason']}" for one in listed)
 

@@ -144,6 +144,35 @@ def test_only_its_own_pages_may_change_something(service: Service) -> None:
     stop(service, "own")
 
 
+def test_a_notebook_with_large_plots_can_be_saved(service: Service) -> None:
+    made(service, "plots")
+    browser = opened(service, "plots")
+    status, _, body = browser.ask("/notebook/default/plots/echo", "PUT", bytes(10_000_000), Origin=browser.origin)
+    assert (status, json.loads(body)["body"]) == (200, 10_000_000)
+    stop(service, "plots")
+
+
+def test_a_manifest_that_names_an_image_gets_the_jupyter_of_this_machine(service: Service) -> None:
+    """As a dashboard writes it; the stand-in is not on the server's PATH, and the notebook says what is missing."""
+    container = {"name": "by-image", "image": "quay.io/modh/odh-pytorch-notebook:2025.1"}
+    labels = {"kueue.x-k8s.io/queue-name": "this-machine"}
+    obj = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "Notebook",
+        "metadata": {"name": "by-image", "labels": labels},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    answer = service.ask("POST", NOTEBOOKS, obj)
+    assert answer.status == 201
+    assert answer.json()["spec"]["template"]["spec"]["runtimeClassName"] == "gpuaas-process"
+    assert "its own Jupyter is started, not quay.io/modh/odh-pytorch-notebook:2025.1" in answer.headers["warning"]
+    eventually(lambda: _state(service, "by-image") in ("Failed", "Ready"), "it neither runs nor says why not")
+    if _state(service, "by-image") == "Failed":
+        rows = json.loads(command(service, "notebook", "list", "-o", "json"))
+        assert "Jupyter is not installed on this machine; install it:" in rows[0]["what"]
+    stop(service, "by-image")
+
+
 def test_a_cookie_is_good_for_its_notebook_alone(service: Service) -> None:
     made(service, "first")
     made(service, "second")

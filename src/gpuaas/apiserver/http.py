@@ -175,10 +175,17 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(
-        self, handler: Handler, connections: "set[Connection]", slices: Slices, knows: Knows = knows_everybody
+        self,
+        handler: Handler,
+        connections: "set[Connection]",
+        slices: Slices,
+        knows: Knows = knows_everybody,
+        limit: int = MAX_BODY,
     ) -> None:
+        """`limit`: bytes of a body that are kept."""
         self._handler = handler
         self._knows = knows
+        self._limit_of_body = limit
         self._connections = connections
         self._slices = slices
         self._parser = httptools.HttpRequestParser(self)
@@ -356,9 +363,9 @@ class Connection(asyncio.Protocol):
         if request is None:
             return
         if body is None:
-            body = self._body = Body()
+            body = self._body = Body(self._limit_of_body)
         body.add(piece, lambda: self._knows(request))
-        if body.size > 8 * MAX_BODY:
+        if body.size > 8 * self._limit_of_body:
             self.abort()
 
     def on_message_complete(self) -> None:
@@ -370,7 +377,7 @@ class Connection(asyncio.Protocol):
         self._owes_continue = False
         self.waits_since, self._limit = self._loop.time(), IDLE_LIMIT
         if body is not None:
-            request.too_large = body.size > MAX_BODY
+            request.too_large = body.size > self._limit_of_body
             request.body = body.take()
         keep_alive = self._parser.should_keep_alive()
         if self._busy:

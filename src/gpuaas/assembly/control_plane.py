@@ -205,10 +205,12 @@ class ControlPlane:
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
 
     async def _open_notebooks(self) -> None:
-        from gpuaas.assembly.notebooks import make_door, serve_door
+        from gpuaas.assembly.notebooks import make_proxy, serve_notebooks
 
         machine = self.settings.clusters[0] if self.settings.fleet is None else ""
-        listener = await serve_door(self.home, make_door(self.home, self.clusters, self.trust, self.clock, machine))
+        listener = await serve_notebooks(
+            self.home, make_proxy(self.home, self.clusters, self.trust, self.clock, machine)
+        )
         if listener is not None:
             self._stack.push_async_callback(listener.stop)
 

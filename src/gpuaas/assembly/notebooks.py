@@ -1,4 +1,4 @@
-"""Notebooks, put together: the door people open them through, its loopback port, and where this machine keeps them."""
+"""Notebooks, put together: the proxy that opens them, its loopback port, and where this machine keeps them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuaas.apiserver.listener import Listener, listen
-from gpuaas.apiserver.notebooks.door import NotebookDoor
+from gpuaas.apiserver.notebooks.proxy import BODY_LIMIT, NotebookProxy
 from gpuaas.apiserver.notebooks.sessions import Sessions
 from gpuaas.apiserver.notebooks.upstream import NotThere, fetch
 from gpuaas.apiserver.security.files import write_private
@@ -18,7 +18,7 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.home import Home
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock
-from gpuaas.executors.notebook_places import NoPlace, NotebookPlaces, places_in
+from gpuaas.executors.notebook_paths import NoPlace, NotebookPaths, paths_in
 
 if TYPE_CHECKING:
     from gpuaas.controllers.notebooks.activity import Ask
@@ -30,17 +30,19 @@ _ASK_WITHIN: Final = 10.0  # seconds a notebook's server has to say what it does
 _ANSWER_LIMIT: Final = 1024 * 1024  # bytes of that
 
 
-def machine_places(home: Home, cluster: str) -> NotebookPlaces | None:
+def machine_paths(home: Home, cluster: str) -> NotebookPaths | None:
     try:
-        return places_in(home.path, cluster)
+        return paths_in(home.path, cluster)
     except NoPlace as problem:
         _log.warning("notebooks of this machine cannot be opened: %s", problem)
         return None
 
 
-def make_door(home: Home, parts: Mapping[str, ClusterParts], trust: Trust, clock: Clock, machine: str) -> NotebookDoor:
+def make_proxy(
+    home: Home, parts: Mapping[str, ClusterParts], trust: Trust, clock: Clock, machine: str
+) -> NotebookProxy:
     """`machine`: the cluster whose pods are processes here; "" where there is none."""
-    places = machine_places(home, machine) if machine else None
+    places = machine_paths(home, machine) if machine else None
 
     def socket_of(cluster: str, uid: str) -> Path | None:
         return places.socket(uid) if places is not None and cluster == machine else None
@@ -48,27 +50,27 @@ def make_door(home: Home, parts: Mapping[str, ClusterParts], trust: Trust, clock
     clusters = {name: one.cluster for name, one in parts.items()}
     access = {name: one.access for name, one in parts.items()}
     sessions = Sessions(_key(home.path / "notebook-sessions.key"), clock)
-    return NotebookDoor(clusters, access, trust.users, sessions, socket_of)
+    return NotebookProxy(clusters, access, trust.users, sessions, socket_of)
 
 
-async def serve_door(home: Home, door: NotebookDoor) -> Listener | None:
+async def serve_notebooks(home: Home, proxy: NotebookProxy) -> Listener | None:
     """On the port of the last start, so that open pages go on; another where that is taken."""
     known = home.path / "notebook-port"
     wanted = _port_in(known)
     for port in (wanted, 0) if wanted else (0,):
         try:
-            listener = await listen(door.handle, _LOOPBACK, port, None, door.knows)
+            listener = await listen(proxy.handle, _LOOPBACK, port, None, proxy.knows, BODY_LIMIT)
         except OSError as error:
             _log.warning("notebooks: port %s of %s: %s", port or "any", _LOOPBACK, error)
             continue
-        door.port = listener.port
+        proxy.port = listener.port
         if not wanted:
             home.keep(known.name, str(listener.port))
         return listener
     return None
 
 
-def asking(places: NotebookPlaces) -> Ask:
+def asking(places: NotebookPaths) -> Ask:
     """Asks a notebook's server for its kernels and terminals, over its socket."""
 
     async def ask(pod_uid: str, namespace: str, name: str) -> tuple[Any, Any] | None:

@@ -1,7 +1,7 @@
 """Hardware profiles at admission: injection into workloads, older shapes of profiles, and warnings for their authors.
 
 The rules are package profiles'; here they get the profiles and nodes there are, from the store as it is at this very
-write. `--strict odh` answers as Open Data Hub's operator; otherwise module kinder decides. Parts of the control plane
+write. `--strict odh` answers as Open Data Hub's operator; otherwise module admission decides. Parts of the control plane
 write objects that were judged when people wrote them, and are not asked again.
 """
 
@@ -16,7 +16,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import ApiError, BadRequest, Invalid
-from gpuaas.profiles import kinder, older, webhook
+from gpuaas.profiles import admission, legacy, webhook
 from gpuaas.profiles.inject import identifiers
 from gpuaas.profiles.paths import annotation
 from gpuaas.profiles.queue_label import review_deprecated
@@ -53,12 +53,12 @@ def install_profiles(cluster: Cluster, *, strict: bool) -> None:
         hook = _Upstream(cluster, store)
         for group, plural in UPSTREAM:
             cluster.admission.register(group, plural, hook.inject)
-        cluster.admission.register(older.OLD_GROUP, PLURAL, hook.refuse_old)
+        cluster.admission.register(legacy.OLD_GROUP, PLURAL, hook.refuse_old)
         return
     for (group, plural), workload in WORKLOADS.items():
         cluster.admission.register(group, plural, partial(_apply, store, workload))
-    cluster.reshapers[GROUP, PLURAL] = older.modern
-    cluster.admission.register(older.OLD_GROUP, PLURAL, _tell_new_form)
+    cluster.reshapers[GROUP, PLURAL] = legacy.convert
+    cluster.admission.register(legacy.OLD_GROUP, PLURAL, _tell_new_form)
 
 
 class Stored:
@@ -73,10 +73,10 @@ class Stored:
 
     def listed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
         found = {one.obj["metadata"]["name"]: one.obj for one in self._store.list(f"{GROUP}/{PLURAL}/{namespace}/")}
-        for entry in self._store.list(f"{older.OLD_GROUP}/{PLURAL}/{namespace}/"):
+        for entry in self._store.list(f"{legacy.OLD_GROUP}/{PLURAL}/{namespace}/"):
             name = entry.obj["metadata"]["name"]
             if name not in found:
-                found[name] = older.modern(entry.obj)[0]
+                found[name] = legacy.convert(entry.obj)[0]
         return list(found.values())
 
     def nodes(self) -> Any:
@@ -135,8 +135,8 @@ def _apply(stored: Stored, workload: Workload, op: Operation, obj: Object, old: 
         return
     if not annotation(obj, webhook.NAME) and (old is None or not annotation(old, webhook.NAME)):
         return
-    profiles = kinder.Profiles(stored.listed, APPLICATIONS)
-    answer = kinder.review(workload, obj, old, profiles, op.namespace)
+    profiles = admission.Profiles(stored.listed, APPLICATIONS)
+    answer = admission.review(workload, obj, old, profiles, op.namespace)
     name = obj["metadata"].get("name") or ""
     if answer.refusal:
         raise BadRequest(answer.refusal)
@@ -149,11 +149,11 @@ def _apply(stored: Stored, workload: Workload, op: Operation, obj: Object, old: 
         op.warnings.extend(_not_offered(stored, profiles, obj, op.namespace))
 
 
-def _not_offered(stored: Stored, profiles: kinder.Profiles, obj: Object, own: str) -> list[str]:
+def _not_offered(stored: Stored, profiles: admission.Profiles, obj: Object, own: str) -> list[str]:
     """Of resources in the profile that no node has: the pods would wait for ever, and a quota may even admit them."""
     name = annotation(obj, webhook.NAME)
     profile = profiles.find(name, annotation(obj, webhook.NAMESPACE), own)
-    wanted = {str(one.get("identifier")) for one in identifiers(profile or {}) if kinder.is_accelerator(one)}
+    wanted = {str(one.get("identifier")) for one in identifiers(profile or {}) if admission.is_accelerator(one)}
     for entry in stored.nodes():
         if not wanted:
             break
@@ -164,7 +164,7 @@ def _not_offered(stored: Stored, profiles: kinder.Profiles, obj: Object, own: st
 def _tell_new_form(op: Operation, obj: Object, _old: Old) -> None:
     if op.subresource or op.in_process:
         return
-    read, moved = older.modern(obj)
+    read, moved = legacy.convert(obj)
     meta = obj["metadata"]
     where = f"{op.namespace}/{meta.get('name') or meta.get('generateName', '')}"
     op.warnings.append(f"{op.kind.api_version} HardwareProfile is read as {read['apiVersion']} HardwareProfile {where}")

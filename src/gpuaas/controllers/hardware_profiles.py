@@ -14,13 +14,13 @@ from typing import Any, Final
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import NAMESPACES, NODES
-from gpuaas.profiles import older
+from gpuaas.profiles import legacy
 from gpuaas.profiles.defaults import default_profiles
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, uid_of
 
 PROFILES: Final = Resource("infrastructure.opendatahub.io", "v1", "hardwareprofiles", True, "HardwareProfile")
-OLD_PROFILES: Final = Resource(older.OLD_GROUP, "v1alpha1", "hardwareprofiles", True, "HardwareProfile")
+OLD_PROFILES: Final = Resource(legacy.OLD_GROUP, "v1alpha1", "hardwareprofiles", True, "HardwareProfile")
 APPLICATIONS: Final = "redhat-ods-applications"
 MADE: Final = "gpuaas.dev/default-profiles"
 _SETTLED: Final = 2.0  # seconds without news of nodes: a fleet is made node by node
@@ -58,7 +58,7 @@ class ConvertedProfiles(Controller):
 
 def converted(old: Mapping[str, Any]) -> Object:
     """The new form, owned by the old one."""
-    read, _ = older.modern(old)
+    read, _ = legacy.convert(old)
     metadata = old["metadata"]
     owner = {"apiVersion": OLD_PROFILES.api_version, "kind": OLD_PROFILES.kind, "name": metadata["name"]}
     notes = {key: text for key, text in annotations_of(read).items() if "last-applied" not in key}

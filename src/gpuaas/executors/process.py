@@ -34,7 +34,7 @@ from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.mps import MpsError
 from gpuaas.executors.nodes import NodeSpec
-from gpuaas.executors.notebook_places import NotebookPlaces
+from gpuaas.executors.notebook_paths import NotebookPaths
 from gpuaas.executors.process_environment import inherited
 from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
@@ -83,7 +83,7 @@ class ProcessKubelet(Kubelet):
         folder: Path,
         foreign: Collection[str] = (),
         guard: GpuGuard | None = None,
-        notebooks: NotebookPlaces | None = None,
+        notebooks: NotebookPaths | None = None,
     ) -> None:
         """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove. `guard`: who watches the
         cards, on a machine that has some. `notebooks`: where those are kept; None where there is no place for them."""

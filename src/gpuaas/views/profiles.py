@@ -15,8 +15,8 @@ import msgspec
 
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.profiles import offered
+from gpuaas.profiles.admission import is_accelerator, priority_of
 from gpuaas.profiles.inject import identifiers, node_of, quantity, queue_of
-from gpuaas.profiles.kinder import is_accelerator, priority_of
 from gpuaas.views.rows import GpuRow, QueueRow
 
 View = Mapping[str, Any]

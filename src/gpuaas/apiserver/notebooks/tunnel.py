@@ -17,7 +17,7 @@ _WAITING: Final = 1024 * 1024  # bytes that may wait for the notebook's server u
 _ASK_EVERY: Final = 30.0  # seconds between two looks whether the user still may
 
 
-class Splice(asyncio.Protocol):
+class Tunnel(asyncio.Protocol):
     replaceable = False  # its client has authenticated
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.profiles.older import modern
+from gpuaas.profiles.legacy import convert
 
 OLD, NEW = "dashboard.opendatahub.io/v1alpha1", "infrastructure.opendatahub.io/v1"
 
@@ -80,23 +80,23 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("api", [OLD, NEW])
 @pytest.mark.parametrize(("spec", "annotations", "read"), CASES.values(), ids=CASES.keys())
 def test_an_older_field_is_read_as_the_current_one(api: str, spec: Any, annotations: Any, read: Any) -> None:
-    found, moved = modern(manifest(api, spec))
+    found, moved = convert(manifest(api, spec))
     assert found["apiVersion"] == NEW
     assert found["metadata"].get("annotations") == annotations
     assert found["spec"] == read
     assert moved
-    assert modern(found) == (found, [])
+    assert convert(found) == (found, [])
 
 
 def test_a_current_profile_is_not_touched() -> None:
     current = manifest(NEW, {"identifiers": [ONE], "scheduling": {"type": "Node", "node": {}}})
-    read, moved = modern(current)
+    read, moved = convert(current)
     assert read is current
     assert moved == []
 
 
 def test_each_moved_field_is_named_with_its_new_place() -> None:
-    _, moved = modern(manifest(NEW, {"displayName": "A", "identifiers": [gpu(count=1)]}))
+    _, moved = convert(manifest(NEW, {"displayName": "A", "identifiers": [gpu(count=1)]}))
     assert moved == [
         'spec.displayName is read as metadata.annotations[opendatahub.io/display-name]: "A"',
         "spec.identifiers[0] (nvidia.com/gpu) count is read as minCount: 1, defaultCount: 1, maxCount: 1",
@@ -108,4 +108,4 @@ def test_each_moved_field_is_named_with_its_new_place() -> None:
 )
 def test_what_is_of_another_type_is_left_to_the_schema(spec: Any) -> None:
     written = manifest(NEW, spec)
-    assert modern(written)[0] == written
+    assert convert(written)[0] == written

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.profiles.kinder import Answer, Profiles, review
+from gpuaas.profiles.admission import Answer, Profiles, review
 from gpuaas.profiles.webhook import NAME, NAMESPACE
 from gpuaas.profiles.workloads import WORKLOADS, found
 

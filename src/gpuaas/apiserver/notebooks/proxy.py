@@ -1,4 +1,4 @@
-"""The door to notebooks: links for those who may, their own origin for browsers, and a path for programs.
+"""The proxy to notebooks: links for those who may, their own origin for browsers, and a path for programs.
 
 - `POST /notebook-links/NAMESPACE/NAME` on the API, with the API's credentials, makes a one-time link.
 - `http://NAME--NAMESPACE.localhost:PORT/` takes the link, sets its cookie, and proxies what the cookie is good for.
@@ -28,11 +28,12 @@ from gpuaas.apiserver.http import Answer, Request, Response, Stream, StreamWrite
 from gpuaas.apiserver.notebooks.headers import COOKIE, cookie, request_head, response_fields, upgraded_head
 from gpuaas.apiserver.notebooks.hosts import SUFFIX, host_name, host_of
 from gpuaas.apiserver.notebooks.sessions import COOKIE_SECONDS, LINK_SECONDS, Place, Session, Sessions
-from gpuaas.apiserver.notebooks.splice import Splice
+from gpuaas.apiserver.notebooks.tunnel import Tunnel
 from gpuaas.apiserver.notebooks.upstream import Exchange, NotThere, connect
 from gpuaas.apiserver.security.authn import asks_for_socket
 from gpuaas.apiserver.security.identity import Asked, User
 from gpuaas.apiserver.security.tokens import Users
+from gpuaas.apiserver.wirelimits import MAX_BODY
 from gpuaas.base.errors import ApiError, MethodNotAllowed, NotFound, Unavailable
 from gpuaas.nodefit.names import PROCESS_CLASS
 
@@ -43,6 +44,9 @@ PATH: Final = "notebook"
 _GROUP, _PLURAL = "kubeflow.org", "notebooks"
 _LINK_PATH: Final = "/.gpuaas/open/"
 _STOPPED: Final = "kubeflow-resource-stopped"
+BODY_LIMIT: Final = (
+    64 * 1024 * 1024
+)  # bytes of a request from a signed-in page: a notebook is saved whole, with its plots
 _MOST: Final = 512  # exchanges at a time, of all notebooks together
 _ANSWERS_WITHIN: Final = 120.0  # seconds to the head of an answer
 _HTML: Final = b"text/html; charset=utf-8"
@@ -67,7 +71,7 @@ class NotOpen(Exception):
         self.soon = soon
 
 
-class NotebookDoor:
+class NotebookProxy:
     def __init__(
         self,
         clusters: Mapping[str, Cluster],
@@ -222,7 +226,10 @@ class NotebookDoor:
         self, request: Request, place: Place, may: Callable[[], bool], added: tuple[tuple[bytes, bytes], ...] = ()
     ) -> Answer:
         if request.too_large:
-            return _page(413, "Request entity too large: the limit is 3 MiB a request; upload larger files in pieces")
+            limit = MAX_BODY if added else BODY_LIMIT
+            return _page(
+                413, f"Request entity too large: the limit is {limit >> 20} MiB; upload larger files in pieces"
+            )
         if self._open >= _MOST:
             return _page(503, f"{_MOST} requests to notebooks are under way, the limit; try again in a moment")
         self._open += 1
@@ -352,7 +359,7 @@ def _join(
     transport: asyncio.Transport,
     connections: set[Any],
 ) -> None:
-    Splice(exchange, upgraded_head(exchange.fields), may, release, transport, connections)
+    Tunnel(exchange, upgraded_head(exchange.fields), may, release, transport, connections)
 
 
 async def _answer(

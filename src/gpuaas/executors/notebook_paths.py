@@ -30,7 +30,7 @@ class NoPlace(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class NotebookPlaces:
+class NotebookPaths:
     folder: Path
     sockets: Path
 
@@ -55,7 +55,7 @@ class NotebookPlaces:
         return self.sockets / f"{hashlib.sha256(pod_uid.encode()).hexdigest()[:_HEX]}.sock"
 
 
-def places_in(home: Path, cluster: str) -> NotebookPlaces:
+def paths_in(home: Path, cluster: str) -> NotebookPaths:
     """Makes the folder of sockets: in the home, or where its path is too long for a socket, in the one for temporary
     files, as long as that belongs to this user alone."""
     sockets = home / "sockets"
@@ -69,7 +69,7 @@ def places_in(home: Path, cluster: str) -> NotebookPlaces:
         raise NoPlace(f"{sockets}: {error.strerror}") from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NoPlace(f"{sockets} is not a folder of this user alone")
-    return NotebookPlaces(home / "notebooks" / cluster, sockets)
+    return NotebookPaths(home / "notebooks" / cluster, sockets)
 
 
 def _name(pod: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ _MOVED: Final = (
 _LIST: Final = 100  # items of a list that are looked at; longer ones are the schema's to judge
 
 
-def modern(obj: Object) -> tuple[Object, list[str]]:
+def convert(obj: Object) -> tuple[Object, list[str]]:
     """The profile in its current shape, and a sentence for each field that was read as another. What is already right,
     or of a type that means nothing here, stays as it is."""
     spec = obj.get("spec")
