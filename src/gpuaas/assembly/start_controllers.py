@@ -22,7 +22,7 @@ from gpuaas.base.clock import Clock
 from gpuaas.client.http import HttpClient
 from gpuaas.client.kubeconfig import Access
 from gpuaas.controllers import all_controllers
-from gpuaas.controllers.hardware_profiles import ConvertedProfiles, DefaultProfiles
+from gpuaas.controllers.hardware_profiles import ConvertedProfiles, DefaultProfiles, ProfileReaders
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.executors.machine import Gpus
 from gpuaas.fleet.hub.hub import Hub
@@ -63,7 +63,7 @@ async def start_controllers(
     parts.cluster.metrics.append(core.collector(statuses).lines)
     made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
     if "odh" not in parts.strict:
-        made += (ConvertedProfiles(deps), DefaultProfiles(deps))
+        made += (ConvertedProfiles(deps), DefaultProfiles(deps), ProfileReaders(deps))
     made += multikueue_loops(parts, deps, core.counts.series)
     made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
     controllers = Controllers(deps, made)

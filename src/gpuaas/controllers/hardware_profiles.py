@@ -22,6 +22,9 @@ from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, uid_of
 PROFILES: Final = Resource("infrastructure.opendatahub.io", "v1", "hardwareprofiles", True, "HardwareProfile")
 OLD_PROFILES: Final = Resource(legacy.OLD_GROUP, "v1alpha1", "hardwareprofiles", True, "HardwareProfile")
 APPLICATIONS: Final = "redhat-ods-applications"
+READER: Final = "hardware-profile-readers"
+ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role")
+ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding")
 MADE: Final = "gpuaas.dev/default-profiles"
 _SETTLED: Final = 2.0  # seconds without news of nodes: a fleet is made node by node
 _ONCE: Final = Key("", "default-profiles")
@@ -119,6 +122,42 @@ class DefaultProfiles(Controller):
             await self.client.patch(NAMESPACES, APPLICATIONS, {"metadata": {"annotations": {MADE: "made"}}})
         except ApiError:
             return  # then they are there, which says the same
+
+
+class ProfileReaders(Controller):
+    """Lets every signed-in user read the profiles of the namespaces that all share, as Open Data Hub's dashboard does."""
+
+    name = "profile-readers"
+    patient = True
+
+    def __init__(self, deps: Deps) -> None:
+        super().__init__(deps)
+        self._namespaces = self.follow(deps.informers.of(NAMESPACES), _shared, by=is_deleting)
+
+    async def reconcile(self, key: Key) -> Requeue | None:
+        namespace = self._namespaces.get(*key)
+        if namespace is None or is_deleting(namespace):
+            return None
+        rule = {"apiGroups": [PROFILES.group], "resources": [PROFILES.plural], "verbs": ["get", "list", "watch"]}
+        role = {"apiVersion": ROLES.api_version, "kind": ROLES.kind, "metadata": {"name": READER}, "rules": [rule]}
+        binding = {
+            "apiVersion": ROLE_BINDINGS.api_version,
+            "kind": ROLE_BINDINGS.kind,
+            "metadata": {"name": READER},
+            "roleRef": {"apiGroup": ROLES.group, "kind": "Role", "name": READER},
+            "subjects": [{"kind": "Group", "apiGroup": ROLES.group, "name": "system:authenticated"}],
+        }
+        for resource, obj in ((ROLES, role), (ROLE_BINDINGS, binding)):
+            try:
+                await self.client.create(resource, obj, key.name)
+            except AlreadyExists:
+                continue
+        return None
+
+
+def _shared(namespace: Mapping[str, Any]) -> Iterable[Key]:
+    name = namespace["metadata"]["name"]
+    return (Key("", name),) if name in (APPLICATIONS, "opendatahub") else ()
 
 
 def _once(_node: Mapping[str, Any]) -> Iterable[Key]:

@@ -163,8 +163,15 @@ def _by_nodes(profile: View, around: Surroundings) -> int | None:
         if any(row.used is None for row in found) or not around.nodes_seen:
             return None
         whole = amount // 1_000_000_000 or 1
-        counts.append(sum((node.free or 0) // whole for row in found for node in row.per_node))
+        counts.append(sum(_fitting(row, whole) for row in found))
     return min(counts) if counts else None
+
+
+def _fitting(row: GpuRow, each: int) -> int:
+    """Pods that single nodes hold; of sums alone, which a user without nodes to see gets, at the most."""
+    if not row.per_node:
+        return (row.free or 0) // each
+    return sum((node.free or 0) // each for node in row.per_node)
 
 
 def _amounts(profile: View, *, accelerators: bool = False) -> dict[str, int]:

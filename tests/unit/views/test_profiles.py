@@ -55,6 +55,11 @@ def test_cards_limit_by_what_single_nodes_can_hold() -> None:
     assert (found.free, found.holds_back) == (2, "free cards")
 
 
+def test_without_single_nodes_the_sum_counts() -> None:
+    summed = GpuRow("NVIDIA-L4", "nvidia.com/gpu", 2, 16, 9, 7, [])
+    assert row(profile(), around(nodes=(summed,))).free == 3
+
+
 def test_flavors_of_one_resource_group_add_up() -> None:
     more = tuple(
         QueueRow("cq", "", "g", r.resource, r.nominal, r.used, "0", 0, "Active", None, None, 0) for r in QUOTAS
