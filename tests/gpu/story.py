@@ -129,7 +129,7 @@ class Story:
     def why(self, name: str) -> str:
         pod = pods_of(self.service).get(name)
         if pod is None:
-            return "it has no pod"
+            return f"it has no pod: {self.gpuaas('why', name)}"
         path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/log"
         log = self.service.ask("GET", path).body.decode(errors="replace")[-800:]
         return json.dumps({"status": pod["status"], "log": log}, default=str)[:3000]
@@ -509,7 +509,9 @@ def checkpoint(story: Story) -> dict[str, Any]:
     story.share("")
     classes = "/apis/kueue.x-k8s.io/v1beta2/workloadpriorityclasses"
     for name, value in (("low", 10), ("high", 1000)):
-        story.service.ask("POST", classes, {"metadata": {"name": name}, "value": value})
+        kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+        body = {**kind, "metadata": {"name": name}, "value": value, "description": f"{name} priority"}
+        make(story.service, classes, body)
     preemption = {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}}
     assert story.service.ask("PATCH", QUEUE, preemption, media=MERGE).status == 200
     saved = story.jobs / "training.pt"

@@ -6,7 +6,7 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -76,6 +76,7 @@ class Server:
         self.ready = True
         self.health = Health()
         self.turns = Turns()  # for those who work behind the server
+        self.pages: Callable[[Request, Cluster, str], Answer | Awaitable[Answer]] | None = None  # what is below /ui
         self._workers = Workers()
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -99,7 +100,7 @@ class Server:
     def knows(self, request: Request) -> bool:
         """Whether a request whose body is still arriving shows credentials that are good here."""
         try:
-            cluster, _ = self._cluster(request.path)
+            cluster, _ = self.cluster_of(request.path)
         except PageNotFound:
             return False
         return self.access[cluster.name].authenticate(request.headers, request.peer_certificate) is not None
@@ -127,28 +128,34 @@ class Server:
         return Response(error.code, body, JSON, headers)
 
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
-        cluster, path = self._cluster(request.path)
-        info = request_info(request.method, path, request.query)
-        if info.query:
-            check_timeout(info)
-        if request.too_large:
-            raise TooLarge(f"Request entity too large: limit is {3 * 1024 * 1024}")
+        if b"origin" in request.headers and is_notebook_origin(request.headers[b"origin"]):
+            raise NotebookOrigin("the Origin header names a notebook's page; this server answers none of them")
+        cluster, path = self.cluster_of(request.path)
+        if self.pages is not None and (path.startswith("/ui/") or path == "/ui"):
+            return self.pages(request, cluster, path)
+        info = _understood(request, path)
         shows_credentials = b"authorization" in request.headers
         if not shows_credentials and (nonresource.is_open(path) or (self.open_metrics and path == "/metrics")):
             return nonresource.answer(self, cluster, info, request)
-        if b"origin" in request.headers and is_notebook_origin(request.headers[b"origin"]):
-            raise NotebookOrigin("the Origin header names a notebook's page; the API answers none of them")
         access = self.access[cluster.name]
         user = access.authenticate(request.headers, request.peer_certificate)
         if user is None:
             raise Unauthorized
         request.known = True
-        user = access.impersonated(user, request.headers, info)
+        return self._authenticated(cluster, access.impersonated(user, request.headers, info), info, request)
+
+    def answer_as(self, user: User, cluster: Cluster, request: Request) -> Answer | Awaitable[Answer]:
+        """A request that another part of this server makes for a user it has authenticated; refusals are raised."""
+        return self._authenticated(cluster, user, _understood(request, request.path), request)
+
+    def _authenticated(
+        self, cluster: Cluster, user: User, info: RequestInfo, request: Request
+    ) -> Answer | Awaitable[Answer]:
         if info.resource and info.group in cluster.computed:
             return cluster.computed[info.group].answer(user, info, request)  # type: ignore[no-any-return]
-        if not info.resource and (mount := cluster.mounts.get(path[1:].partition("/")[0])) is not None:
-            return mount(user, path, request)  # type: ignore[no-any-return]
-        access.authorize(user, info)
+        if not info.resource and (mount := cluster.mounts.get(info.path[1:].partition("/")[0])) is not None:
+            return mount(user, info.path, request)  # type: ignore[no-any-return]
+        self.access[cluster.name].authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)
         op = self._operation(cluster, info, user, request)
@@ -178,7 +185,7 @@ class Server:
         answer = self._perform(op, info, request)
         return await answer if isinstance(answer, Awaitable) else answer
 
-    def _cluster(self, path: str) -> tuple[Cluster, str]:
+    def cluster_of(self, path: str) -> tuple[Cluster, str]:
         """The cluster a path means, and the path below it."""
         if not path.startswith("/clusters/"):
             return self.default, path
@@ -285,6 +292,15 @@ class Server:
     def _body(self, request: Request, body: bytes, wanted: Wanted, op: Operation) -> Response:
         body, encoding = compressed(body, request.headers)
         return Response(200, body, content_type(wanted), (*_headers(op.warnings), *encoding))
+
+
+def _understood(request: Request, path: str) -> RequestInfo:
+    info = request_info(request.method, path, request.query)
+    if info.query:
+        check_timeout(info)
+    if request.too_large:
+        raise TooLarge(f"Request entity too large: limit is {3 * 1024 * 1024}")
+    return info
 
 
 def _headers(warnings: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:

@@ -175,6 +175,7 @@ def replace(op: Operation, obj: Object, entry: Entry, *, owned: bool = False, al
     the key of a known status, where it has been looked up."""
     old = entry.obj
     check_preconditions(op, obj["metadata"], old["metadata"])
+    op.cluster.admission.owners.keep(op, obj, old)
     behaviour = op.hub.behaviour
     behaviour.default(obj)
     _refuse_bulk(op, obj)

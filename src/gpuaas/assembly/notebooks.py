@@ -1,4 +1,4 @@
-"""Notebooks, put together: the proxy that opens them, its loopback port, and where this machine keeps them."""
+"""Notebooks, put together: the proxy that opens them, and where this machine keeps them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuaas.apiserver.listener import Listener, listen
-from gpuaas.apiserver.notebooks.proxy import BODY_LIMIT, NotebookProxy
+from gpuaas.apiserver.notebooks.proxy import NotebookProxy
 from gpuaas.apiserver.notebooks.sessions import Sessions
 from gpuaas.apiserver.notebooks.upstream import NotThere, fetch
 from gpuaas.apiserver.security.files import write_private
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from gpuaas.controllers.notebooks.activity import Ask
 
 _log = logging.getLogger("gpuaas")
-_LOOPBACK: Final = "127.0.0.1"
 _KEY_BYTES: Final = 32
 _ASK_WITHIN: Final = 10.0  # seconds a notebook's server has to say what it does
 _ANSWER_LIMIT: Final = 1024 * 1024  # bytes of that
@@ -53,23 +51,6 @@ def make_proxy(
     return NotebookProxy(clusters, access, trust.users, sessions, socket_of)
 
 
-async def serve_notebooks(home: Home, proxy: NotebookProxy) -> Listener | None:
-    """On the port of the last start, so that open pages go on; another where that is taken."""
-    known = home.path / "notebook-port"
-    wanted = _port_in(known)
-    for port in (wanted, 0) if wanted else (0,):
-        try:
-            listener = await listen(proxy.handle, _LOOPBACK, port, None, proxy.knows, BODY_LIMIT)
-        except OSError as error:
-            _log.warning("notebooks: port %s of %s: %s", port or "any", _LOOPBACK, error)
-            continue
-        proxy.port = listener.port
-        if not wanted:
-            home.keep(known.name, str(listener.port))
-        return listener
-    return None
-
-
 def asking(places: NotebookPaths) -> Ask:
     """Asks a notebook's server for its kernels and terminals, over its socket."""
 
@@ -87,14 +68,6 @@ def asking(places: NotebookPaths) -> Ask:
         return answers[0], answers[1]
 
     return ask
-
-
-def _port_in(path: Path) -> int:
-    try:
-        found = int(path.read_text())
-    except (OSError, ValueError):
-        return 0
-    return found if 0 < found < 65536 else 0
 
 
 def _key(path: Path) -> bytes:

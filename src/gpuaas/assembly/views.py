@@ -6,8 +6,11 @@ from typing import Any
 from gpuaas.apiserver.views import Views, mount_views
 from gpuaas.apiserver.views_feed import feed
 from gpuaas.assembly.clusters import ClusterParts
+from gpuaas.client.kueue import WORKLOADS
 from gpuaas.controllers.kueue import KueueCore
+from gpuaas.kueue.workload_state import conditions_of
 from gpuaas.runtime.controller import Deps, Loop
+from gpuaas.views.effects import Effects
 from gpuaas.views.snapshot import Snapshot
 from gpuaas.views.why import MayList, explain_workload
 
@@ -25,10 +28,25 @@ class ViewsServer(Loop):
 
     async def run(self) -> None:
         await self._core.synced()
-        snapshot = Snapshot()
+        snapshot = Snapshot(self.clock.now)
         await feed(self._parts.cluster, snapshot)
-        views = Views(snapshot, self._parts.access.rbac, self._core.positions, self._explain)
+        core = self._core
+        views = Views(
+            snapshot,
+            self._parts.access.rbac,
+            core.positions,
+            self._explain,
+            core.engine.left,
+            Effects(core.engine, self.clock, self._parked_by),
+        )
         mount_views(self._parts.cluster, views)
+
+    def _parked_by(self, key: str) -> str:
+        """The reason of a workload's condition `Requeued`, where that is false."""
+        informer = self._informers.known(WORKLOADS)
+        workload = None if informer is None else informer.get(*key.split("/", 1))
+        requeued = {} if workload is None else conditions_of(workload).get("Requeued", {})
+        return "" if requeued.get("status") == "True" else str(requeued.get("reason", ""))
 
     def _explain(self, namespace: str, name: str, may_list: MayList) -> Mapping[str, Any]:
         now = round(self.clock.now() * 1000)

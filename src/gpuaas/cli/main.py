@@ -16,6 +16,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "up": ("gpuaas.cli.up", "up", "Start the control plane."),
     "down": ("gpuaas.cli.up", "down", "Stop it."),
     "status": ("gpuaas.cli.up", "status", "Say whether it runs, where, and with what."),
+    "open": ("gpuaas.cli.open", "open_pages", "Open the dashboard, signed in."),
     "run": ("gpuaas.cli.run", "run", "Submit a command to a queue."),
     "notebook": ("gpuaas.cli.notebooks", "notebook", "Ask for a notebook; list, open, stop and start those there are."),
     "profiles": ("gpuaas.cli.profiles", "profiles", "Hardware by name, and what is free of it."),

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.devices.shares import in_text, share_of
 from gpuaas.kueue.explain.evidence import given_flavors
@@ -40,6 +41,7 @@ class JobFilter:
     finished: bool = True  # whether jobs that have finished are among them
     states: Collection[str] = ()  # (): any
     queue: str = ""  # of this LocalQueue
+    owner: str = ""  # of this user
 
     def takes(self, row: JobRow) -> bool:
         return (
@@ -47,6 +49,7 @@ class JobFilter:
             and (self.namespaces is None or row.namespace in self.namespaces)
             and (not self.states or row.state in self.states)
             and (not self.queue or row.queue == self.queue)
+            and (not self.owner or row.owner == self.owner)
         )
 
 
@@ -122,6 +125,14 @@ class Jobs:
             last = key
         return JobPage(found, "")
 
+    def each(self, positions: Positions) -> Iterator[JobRow]:
+        """Every row, in no order."""
+        return (self._filled(kept, positions, None) for kept in self._kept.values())
+
+    def at(self, keys: Collection[str], positions: Positions) -> Iterator[JobRow]:
+        """The rows of these Workloads (`namespace/name`), of those that are there."""
+        return (self._filled(self._kept[key], positions, None) for key in keys if key in self._kept)
+
     def _in_order(self, wanted: JobFilter, positions: Positions, after: Key | None) -> Iterator[tuple[Key, _Kept]]:
         """Those that are wanted, after a sort key. Only jobs made in the same second are put in order by their place."""
         at = bisect_left(self._by_time, (str(after[0]),)) if after else 0
@@ -171,6 +182,7 @@ def row_of(workload: View) -> JobRow:
         cluster_queue=admission.get("clusterQueue", ""),
         flavors=given_flavors(workload),
         priority=spec.get("priority", 0),
+        owner=owner_named(workload),
     )
 
 

@@ -292,7 +292,7 @@ def test_more_is_shown_to_who_asks_for_it(shell: Shell) -> None:
     assert line.split()[-5:] == ["team-a", "l4", node, "0", shown()["workload"]]
     assert "job/seen" in shell.run("ps", *IN, "-o", "name").stdout.splitlines()
     per_node = {line.split()[0]: line.split() for line in shell.run("gpus", "-o", "wide").stdout.splitlines()}
-    assert per_node[node][1:] == ["NVIDIA-L4", "nvidia.com/gpu", "4", "2", "2"]
+    assert per_node[node][1:7] == ["NVIDIA-L4", "nvidia.com/gpu", "4", "2", "2", "admin"]
     assert "BORROWING LIMIT" in shell.run("queues", "-o", "wide").stdout
     assert shell.run("cancel", "seen", *IN, "-o", "yaml").stdout == "cancelled: job/seen\n"
 
@@ -303,11 +303,11 @@ def test_who_watches_the_jobs_sees_them_change(shell: Shell) -> None:
         [sys.executable, "-m", "gpuaas", "ps", "-w", "-n", "team-b"], env=environment, stdout=subprocess.PIPE, text=True
     )
     assert watching.stdout is not None
-    assert watching.stdout.readline().split() == ["JOB", "QUEUE", "STATE", "POS", "GPUS", "AGE"]
+    assert watching.stdout.readline().split() == ["JOB", "USER", "QUEUE", "STATE", "POS", "GPUS", "AGE"]
     assert shell.run("run", "-n", "team-b", "--name", "short", "--seconds", "600", "--", "x").exit_code == 0
-    next(line for line in watching.stdout if line.split()[::2][:2] == ["job/short", "Running"])
+    next(line for line in watching.stdout if line.split()[:4:3] == ["job/short", "Running"])
     assert shell.run("cancel", "short", "-n", "team-b").exit_code == 0
-    next(line for line in watching.stdout if line.split()[::2][:2] == ["job/short", "Deleted"])
+    next(line for line in watching.stdout if line.split()[:4:3] == ["job/short", "Deleted"])
     watching.send_signal(signal.SIGINT)
     watching.communicate()
     assert watching.returncode == 130

@@ -109,7 +109,14 @@ def test_tables_fit_the_room(room: int) -> None:
 
 
 def test_jobs_of_all_namespaces_fit_a_phone() -> None:
-    row = {"namespace": "team-a", "job": "job/train", "queue": "default", "state": "Running", "age": "2m55s"}
+    row = {
+        "namespace": "team-a",
+        "job": "job/train",
+        "owner": "ann",
+        "queue": "default",
+        "state": "Running",
+        "age": "2m55s",
+    }
     row |= {"position": None, "gpus": "8"}
     lines = ps_table([row], namespaces=True).lines(40)
     assert all(len(line) <= 40 for line in lines)
@@ -258,7 +265,7 @@ def test_top_leaves_out_what_the_screen_cannot_show() -> None:
             "cardsUsed": "3",
         }
     ]
-    seen = {"jobs": [{**job, "job": f"job/{index}"} for index in range(50)], "gpus": gpus, "queues": []}
+    seen = {"jobs": [{**job, "owner": "ann", "job": f"job/{index}"} for index in range(50)], "gpus": gpus, "queues": []}
     lines = screen(seen, room=80, height=24)
     assert lines[0] == "GPUs: 3 of 4 in use · jobs: 50 admitted, 0 waiting"
     assert len(lines) == 23

@@ -99,7 +99,7 @@ class NotebookProxy:
         place = self._place(cluster, path)
         self._require(user, place)
         if not self.port:
-            raise Unavailable("notebooks are not served: the loopback port could not be opened (see the server's log)")
+            raise Unavailable("notebooks are not served: the plain port is off (gpuaas up --web-port opens it)")
         secret = self._sessions.link(user, place)
         url = f"http://{self._host(place)}:{self.port}{_LINK_PATH}{secret}"
         body = {"kind": "NotebookLink", "url": url, "seconds": int(LINK_SECONDS)}

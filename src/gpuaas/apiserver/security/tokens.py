@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -81,7 +81,7 @@ class Users:
             raise ValueError(f"{self._path} is not a list of users: {error}") from error
 
     def add(
-        self, name: str, ids: IdSource, *, groups: Sequence[str] = (), seconds: float | None = None
+        self, name: str, ids: IdSource, *, groups: Iterable[str] = (), seconds: float | None = None
     ) -> tuple[UserRecord, str]:
         """A new user and the token, which is not kept and cannot be shown again; `seconds` until it ends."""
         if not name or name.startswith("system:") or any(char.isspace() or not char.isprintable() for char in name):

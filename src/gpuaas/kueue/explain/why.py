@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.explain import Explanation
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
+from gpuaas.kueue.explain.closed_cards import closed_cards, ways_to_open
 from gpuaas.kueue.explain.evidence import (
     fewer_would_do,
     flavor_lines,
@@ -68,6 +70,7 @@ class Answer:
     ways: tuple[str, ...] = ()
     cluster_queue: str = ""
     position: int | None = None  # how many go before it
+    owner: str = ""  # the user who created it
 
     def as_object(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -82,6 +85,8 @@ class Answer:
             found["clusterQueue"] = self.cluster_queue
         if self.position is not None:
             found["position"] = self.position
+        if self.owner:
+            found["owner"] = self.owner
         return found
 
 
@@ -91,6 +96,10 @@ Explain = Callable[[str, Millis], Explanation | None]
 
 def why(picture: Picture, workload: View, now: Millis, explain: Explain | None = None) -> Answer:
     """`explain`: of an engine that stands where the cluster stands; without it one is made from the picture."""
+    return replace(_why(picture, workload, now, explain), owner=owner_named(workload))
+
+
+def _why(picture: Picture, workload: View, now: Millis, explain: Explain | None) -> Answer:
     conditions = conditions_of(workload)
     for look in (_finished, _leaving, _inactive, _running, _checking, _unseen, _unusable_queue, _unselected):
         answer = look(picture, workload, conditions)
@@ -103,6 +112,10 @@ def why(picture: Picture, workload: View, now: Millis, explain: Explain | None =
 
 def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities: list[str] | None = None) -> Answer:
     """A job that has no workload: it names no queue, or none could be made."""
+    return replace(_why_no_workload(job, kind, queues, priorities), owner=owner_named(job))
+
+
+def _why_no_workload(job: View, kind: str, queues: Sequence[View], priorities: list[str] | None) -> Answer:
     meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
     labels = meta.get("labels") or {}
@@ -190,8 +203,8 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
     unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
-    evidence = (*_once(lines), *_places(workload), *unmatched.values())
-    ways = tuple(placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
+    evidence = (*_once(lines), *_places(workload), *closed_cards(picture, workload), *unmatched.values())
+    ways = (*ways_to_open(picture, workload), *placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
     return Answer(_subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, ways, queue)
 
 
@@ -323,9 +336,11 @@ def _waiting(
     large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
     before = _before(picture, conditions)
     quota = (*quota_lines(found), *fewer_would_do(picture, workload))
-    evidence = (*quota, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
+    closed = closed_cards(picture, workload)
+    evidence = (*quota, *closed, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
     smaller = (f"less {resource} in each pod, and more pods" for resource in large)
-    ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
+    opening = ways_to_open(picture, workload) if closed else ()
+    ways = (*opening, *smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
     if found.token is Token.BACKING_OFF and is_kept_out(conditions):
         ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""
