@@ -34,7 +34,7 @@ class _Read(Generic[T]):
 
 
 class FleetView:
-    """One for each hub: whoever decides on the fleet shares it."""
+    """One for each hub: all controllers of the fleet share it."""
 
     def __init__(self, informers: Informers) -> None:
         self.clusters = informers.of(MANAGED_CLUSTERS)
