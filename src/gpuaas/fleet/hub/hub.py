@@ -17,6 +17,7 @@ from gpuaas.fleet.hub.addons import AddOnController, offer
 from gpuaas.fleet.hub.checks import CheckStates, PlacementChecks
 from gpuaas.fleet.hub.clusters import ManagedClusterController
 from gpuaas.fleet.hub.connections import ConnectionController
+from gpuaas.fleet.hub.dependencies import DependencyController
 from gpuaas.fleet.hub.heartbeat import HeartbeatController
 from gpuaas.fleet.hub.joining import JoiningController
 from gpuaas.fleet.hub.mirror import MirrorController
@@ -54,6 +55,7 @@ def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
         AccountController(deps, workers),
         MirrorController(deps, workers),
         ScoreController(deps, workers),
+        DependencyController(deps, workers),
     ]
     view = FleetView(deps.informers)
     return [*(kind(deps) for kind in _REGISTRATION), *(kind(deps, view) for kind in _CHOICE), *agents]

@@ -5,6 +5,7 @@ from typing import Any
 
 from gpuaas.base.clock import Clock
 from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.ocm import MISSING
 from gpuaas.client.protocol import Object
 from gpuaas.fleet.multikueue.shadow_pods import VIEW
 from gpuaas.fleet.multikueue.worker import Worker
@@ -21,6 +22,8 @@ def remote_lines(
 ) -> Iterator[str]:
     status = workload.get("status") or {}
     cluster = status.get("clusterName")
+    if missing := annotations_of(workload).get(MISSING):
+        yield f"its pods cannot start: {missing}"
     names = (cluster,) if cluster else tuple(status.get("nominatedClusterNames") or ())
     for name in names:
         worker = connections.get(name)
