@@ -25,6 +25,7 @@ from gpuaas.fleet.hub.names import KUEUE_NAMESPACE, LOCAL, UNAVAILABLE, UNREACHA
 from gpuaas.fleet.hub.permissions import PermissionController
 from gpuaas.fleet.hub.placements import PlacementController
 from gpuaas.fleet.hub.publish import ScoreController
+from gpuaas.fleet.hub.quotas import QuotaController
 from gpuaas.fleet.hub.sets import FIRST, ClusterSetController, SetBindingController
 from gpuaas.fleet.hub.view import FleetView
 from gpuaas.fleet.hub.workers import Connect, Workers
@@ -56,6 +57,7 @@ def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
         MirrorController(deps, workers),
         ScoreController(deps, workers),
         DependencyController(deps, workers),
+        QuotaController(deps, workers),
     ]
     view = FleetView(deps.informers)
     return [*(kind(deps) for kind in _REGISTRATION), *(kind(deps, view) for kind in _CHOICE), *agents]
