@@ -32,6 +32,7 @@ from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.health import Health
 from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
 from gpuaas.apiserver.load_shedding import Turns
+from gpuaas.apiserver.notebooks.hosts import is_notebook_origin
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
 from gpuaas.apiserver.prepared import OFF_LOOP, Workers
@@ -62,6 +63,12 @@ _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a coll
 _PAGES = re.compile(
     r"/(ui(/|$)|ws/|auth/status$|api/(workload|clusterqueue|localqueue|resourceflavor|cohort|event|node|pod)/)"
 )
+
+
+class NotebookOrigin(ApiError):
+    """A page of a notebook asks: a tenant's code, in the browser of the user who opened it."""
+
+    code, reason = 403, "Forbidden"
 
 
 class Server:
@@ -126,6 +133,8 @@ class Server:
         return Response(error.code, body, JSON, headers)
 
     def _dispatch(self, request: Request) -> Answer | Awaitable[Answer]:
+        if b"origin" in request.headers and is_notebook_origin(request.headers[b"origin"]):
+            raise NotebookOrigin("the Origin header names a notebook's page; this server answers none of them")
         cluster, path = self.cluster_of(request.path)
         if self.pages is not None and is_page(path):
             return self.pages(request, cluster, path)
@@ -149,6 +158,8 @@ class Server:
     ) -> Answer | Awaitable[Answer]:
         if info.resource and info.group in cluster.computed:
             return cluster.computed[info.group].answer(user, info, request)  # type: ignore[no-any-return]
+        if not info.resource and (mount := cluster.mounts.get(info.path[1:].partition("/")[0])) is not None:
+            return mount(user, info.path, request)  # type: ignore[no-any-return]
         self.access[cluster.name].authorize(user, info)
         if not info.resource:
             return nonresource.answer(self, cluster, info, request)

@@ -35,7 +35,7 @@ def watched(request: Request, stream: Stream) -> Answer:
 
 
 def spoken(request: Request, stream: Stream, protocol: str) -> Answer:
-    """A stream of lines, each a message, with this subprotocol; whoever asks has seen that it was offered."""
+    """A stream of lines, each a message, with this subprotocol; the caller has checked that it was offered."""
     return _upgraded(request, stream, _lines, protocol)
 
 

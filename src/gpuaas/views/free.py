@@ -61,7 +61,7 @@ _Sums = dict[_Kind, _Sum]
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What nodes have, whoever asks."""
+    """What nodes have, the same for all users."""
 
     all_of: Mapping[_Kind, _Sum]
     by_flavor: Mapping[str, Mapping[_Kind, _Sum]]

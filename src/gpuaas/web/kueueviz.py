@@ -218,7 +218,7 @@ class _Reader:
         found = self._cluster.catalogue.find(resource.group, resource.version, resource.plural)
         for entry in self._entries(resource, namespace):
             if found is not None:
-                with contextlib.suppress(ApiError, ValueError):  # an object that cannot be read is shown to nobody
+                with contextlib.suppress(ApiError, ValueError):  # an object that cannot be read is not shown
                     yield found[0].seen(entry.obj, found[1])
 
 

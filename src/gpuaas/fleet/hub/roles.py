@@ -53,13 +53,17 @@ MULTIKUEUE_RULES: Final = (
     _rule("workload.codeflare.dev", ["appwrappers/status"], ["get"]),
 )
 
+HUB_LEASE_RULES: Final = (_rule("coordination.k8s.io", ["leases"], ["create", "get", "patch"]),)
+"""In Kueue's namespace on the worker alone: the Lease by which a worker stops what it was sent when the hub is away."""
+
 _KEPT: Final = ("create", "delete", "get", "list", "patch", "update")
 AGENT_RULES: Final = (
     *MULTIKUEUE_RULES,
+    *HUB_LEASE_RULES,
     # The accounts and roles of the add-on, and their tokens.
     _rule("", ["serviceaccounts"], ["create", "delete", "get", "patch"]),
     _rule("", ["serviceaccounts/token"], ["create"]),
-    _rule("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings"], _KEPT),
+    _rule("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings", "roles", "rolebindings"], _KEPT),
     # What is mirrored.
     _rule("", ["namespaces"], ["create", "get", "list", "patch"]),
     _rule(
