@@ -67,6 +67,18 @@ def _preemption(_: argparse.Namespace) -> Any:
     return preemption.measure()
 
 
+def _cards(_: argparse.Namespace) -> Any:
+    from bench import cards
+
+    return cards.measure()
+
+
+def _sharing(_: argparse.Namespace) -> Any:
+    from bench import sharing
+
+    return sharing.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
@@ -74,6 +86,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "preemption": _preemption,
     "kueue": _kueue,
     "cli": _cli,
+    "cards": _cards,
+    "sharing": _sharing,
 }
 
 if __name__ == "__main__":

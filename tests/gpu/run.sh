@@ -15,6 +15,11 @@ python=${PYTHON:-python3}
 if [ ! -x .venv-gpu/bin/python ]; then
   "$python" -m venv --system-site-packages .venv-gpu || exit 2
 fi
+# torch may live in an environment of its own, which an environment made from it does not inherit.
+.venv-gpu/bin/python -c 'import torch' 2>/dev/null ||
+  "$python" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' \
+    > "$(.venv-gpu/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+.venv-gpu/bin/python -c 'import torch; print("torch", torch.__version__)'
 .venv-gpu/bin/python -m pip install -q --disable-pip-version-check --no-index --find-links "$wheels" \
   -r requirements.lock nvidia-ml-py || echo "not every wheel could be installed"
 PYTHONPATH=src:. PYTHONUNBUFFERED=1 timeout 560 .venv-gpu/bin/python -m tests.gpu.story "$out"

@@ -14,6 +14,7 @@ from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.security import signing_requests
 from gpuaas.apiserver.security.authn import Authenticator
 from gpuaas.apiserver.security.escalation import check_grant
+from gpuaas.apiserver.security.groups import Groups
 from gpuaas.apiserver.security.identity import (
     AUTHENTICATED,
     MASTERS,
@@ -35,7 +36,10 @@ class Access:
     def __init__(self, cluster: Cluster, users: Users, key: Callable[[], SigningKey]) -> None:
         self._cluster = cluster
         self._accounts = ServiceAccounts(key, self._lookup, cluster.clock, cluster.ids)
-        self._authenticator = Authenticator(users, self._accounts, client_certificates=True, cluster=cluster.name)
+        self.groups = Groups()
+        self._authenticator = Authenticator(
+            users, self._accounts, client_certificates=True, cluster=cluster.name, groups=self.groups
+        )
         self.rbac = Rbac()
         self._impersonation = Impersonation(self.rbac)
         self._reviews = Reviews(self.rbac, self._authenticator, cluster.clock)
@@ -43,9 +47,11 @@ class Access:
             cluster.admission.register(GROUP, plural, self._check_grant)
         self._guard_signing_requests(cluster.admission)
         cluster.admission.decide = self._decide
+        cluster.admission.owners.allows = lambda user, asked: self.rbac.authorize(user, asked).allowed
 
     def start(self) -> None:
         self.rbac.follow(self._cluster.store, self._cluster.aside)
+        self.groups.follow(self._cluster.store, self._cluster.aside)
 
     def close(self) -> None:
         """Nothing to let go of: the watches end with the store."""

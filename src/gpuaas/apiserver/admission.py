@@ -15,6 +15,7 @@ from gpuaas.api.kubernetes.rules.claims import ADMIN_LABEL, admin_forbidden, adm
 from gpuaas.api.kubernetes.rules.pod_budgets import budget_errors
 from gpuaas.apiserver.mutations import Mutations
 from gpuaas.apiserver.operation import Operation
+from gpuaas.apiserver.owners import Owners, put
 from gpuaas.apiserver.policies import Policies
 from gpuaas.apiserver.webhooks import Webhooks
 from gpuaas.base.errors import ApiError, Forbidden, Invalid, NotFound
@@ -58,6 +59,7 @@ class Admission:
         self._cluster = cluster
         self._policies, self._mutations = Policies(cluster), Mutations(cluster)
         self.webhooks = Webhooks(cluster)
+        self.owners = Owners(cluster)
         self.plugins: dict[tuple[str, str], list[Plugin]] = {}
         self.checks: dict[tuple[str, str], list[tuple[Plugin, bool]]] = {}
         self.bindings: list[BindingCheck] = []
@@ -91,10 +93,17 @@ class Admission:
             self._namespace(op, obj)
         if not op.in_process and not op.subresource and _may_exceed(op, obj, old):
             self._raise(op, obj, budget_errors(obj, old))
+        owner = self.owners.of_new(op, obj) if old is None else None
+        if owner is not None:
+            put(obj, owner)  # also for policies and webhooks to see
         for plugin in self.plugins.get((op.resource.group, op.resource.plural), ()):
             plugin(op, obj, old)
         self._mutations.change(op, obj, old)
         self.webhooks.change(op, obj, old)
+        if owner is not None:
+            put(obj, owner)
+        elif old is not None:
+            self.owners.keep(op, obj, old)
 
     def judge(self, op: Operation, obj: Object, old: Mapping[str, Any] | None) -> None:
         """What people's policies and webhooks say of it, as it would be stored, even if that is nothing new."""

@@ -1,10 +1,11 @@
 """views.gpuaas.dev: rows of jobs, queues, GPUs and nodes, computed here and never stored, under the caller's RBAC.
 
-    GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/jobs?finished=&state=A,B&queue=&nodes=&limit=&continue=
+    GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/jobs?finished=&state=A,B&queue=&owner=&nodes=&limit=&continue=
     GET /apis/views.gpuaas.dev/v1alpha1/namespaces/NS/jobs/NAME/why?kind=
     GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/queues
     GET /apis/views.gpuaas.dev/v1alpha1/gpus?details=          GET /apis/views.gpuaas.dev/v1alpha1/nodes
     GET /apis/views.gpuaas.dev/v1alpha1/nodetypes
+    GET /apis/views.gpuaas.dev/v1alpha1[/namespaces/NS]/free
 
 Who may see what follows from rights on the objects that the rows are made of; the group has no rules of its own:
 - jobs: `list workloads` in the namespace. Over all namespaces, those of the namespaces where the caller may.
@@ -12,8 +13,10 @@ Who may see what follows from rights on the objects that the rows are made of; t
 - queues: `list clusterqueues`; those of a namespace also `list localqueues` there.
 - GPUs, the sums by product (total, used, free): anyone who may use a queue, which is to list LocalQueues or to create
   Jobs in some namespace; also anyone who may list nodes. How much of each node is used, and who holds what: only those
-  who may list all pods. The names of nodes: only those who may list nodes,
-  as the executors and products there are (nodetypes).
+  who may list all pods; others see of the holders their own name alone. The names of nodes: only those who may list
+  nodes, as the executors and products there are (nodetypes).
+- free GPUs, by product: as the sums. What is free for the caller counts the queues of namespaces (or of the one asked
+  for) where they may create Jobs, Pods or Notebooks; of others' queues, pods and nodes nothing is said.
 - why: as jobs; what it explains with is what the caller may list (module `gpuaas.views.why`).
 
 `Views` answers in typed rows for other parts of the server; `ViewsApi` is the wire form.
@@ -28,6 +31,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.http import JSON, Request, Response
+from gpuaas.apiserver.page_rows import PageRows
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.security.identity import Asked, User
 from gpuaas.apiserver.security.rbac import Rbac
@@ -35,8 +39,11 @@ from gpuaas.base.errors import MethodNotAllowed, NotFound, PathNotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NODES, PODS
+from gpuaas.kueue.integrations.notebook import NOTEBOOKS
+from gpuaas.views.effects import Effects
+from gpuaas.views.free import Left
 from gpuaas.views.jobs import JobFilter, JobPage, Positions
-from gpuaas.views.rows import API_VERSION, GROUP, VERSION, GpuRow, NodeRow, NodeTypes, QueueRow
+from gpuaas.views.rows import API_VERSION, GROUP, VERSION, FreeRow, GpuRow, NodeRow, NodeTypes, QueueRow
 from gpuaas.views.snapshot import Snapshot
 
 _NO_CACHE = (b"cache-control", b"no-cache, private")
@@ -47,11 +54,24 @@ Explain = Callable[[str, str, Callable[[Resource, str], bool]], Mapping[str, Any
 class Views:
     """Rows of one cluster, for a user."""
 
-    def __init__(self, snapshot: Snapshot, rbac: Rbac, positions: Callable[[], Positions], explain: Explain) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        rbac: Rbac,
+        positions: Callable[[], Positions],
+        explain: Explain,
+        left: Callable[[str], Left | None] = lambda _: None,
+        effects: Effects | None = None,
+    ) -> None:
+        """`left(cluster_queue)`: the quota that is left there."""
+        self._left = left
         self._snapshot = snapshot
         self._rbac = rbac
         self._positions = positions
         self._explain = explain
+        self.pages = PageRows(snapshot, self.may_list, positions)
+        self.effects = effects
+        """What an action would do; the caller has checked that the user may act."""
 
     def jobs(
         self,
@@ -61,6 +81,7 @@ class Views:
         finished: bool = True,
         states: tuple[str, ...] = (),
         queue: str = "",
+        owner: str = "",
         nodes: bool = False,
         limit: int | None = None,
         token: str = "",
@@ -69,7 +90,7 @@ class Views:
         where = {namespace} if namespace else self._job_namespaces(user)
         if namespace:
             self._require(user, "list", WORKLOADS, namespace)
-        wanted = JobFilter(where, finished, states, queue)
+        wanted = JobFilter(where, finished, states, queue, owner)
         jobs = self._snapshot.jobs
         seen = jobs.listed(
             wanted,
@@ -110,8 +131,17 @@ class Views:
         rows = gpus.listed(per_node=details and may_nodes)
         if details and may_nodes and not may_pods:
             for row in rows:
-                row.per_node = [msgspec.structs.replace(each, used=None, free=None) for each in row.per_node]
+                row.per_node = [msgspec.structs.replace(each, used=None, free=None, users={}) for each in row.per_node]
+        if not may_pods:
+            for row in rows:
+                row.users = {name: amount for name, amount in row.users.items() if name == user.name}
         return rows
+
+    def free(self, user: User, namespace: str = "") -> list[FreeRow]:
+        """With `namespace`, for the user by way of its queues alone."""
+        if not self.may_list(user, NODES, "") and not self._uses_a_queue(user):
+            self._require(user, "list", NODES, "")
+        return self._snapshot.free(lambda where: namespace in ("", where) and self._may_submit(user, where), self._left)
 
     def nodes(self, user: User) -> list[NodeRow]:
         self._require(user, "list", NODES, "")
@@ -121,11 +151,19 @@ class Views:
         self._require(user, "list", NODES, "")
         return self._snapshot.gpus.types()
 
-    def may_list(self, user: User, resource: Resource, namespace: str) -> bool:
-        return self._may(user, "list", resource, namespace)
+    def workload_of(self, user: User, namespace: str, kind: str, name: str) -> str:
+        """The Workload of a job (`kind` as in a row, in lower case)."""
+        self._require(user, "list", WORKLOADS, namespace)
+        found = self._snapshot.jobs.find(namespace, name, kind)
+        if found is None:
+            raise NotFound(GROUP, "jobs", name)
+        return found
 
-    def _may(self, user: User, verb: str, resource: Resource, namespace: str) -> bool:
-        asked = Asked(verb, resource.group, resource.plural, namespace=namespace)
+    def may_list(self, user: User, resource: Resource, namespace: str) -> bool:
+        return self.may(user, "list", resource, namespace)
+
+    def may(self, user: User, verb: str, resource: Resource, namespace: str = "", name: str = "") -> bool:
+        asked = Asked(verb, resource.group, resource.plural, namespace=namespace, name=name)
         return self._rbac.authorize(user, asked).allowed
 
     def _require(self, user: User, verb: str, resource: Resource, namespace: str) -> None:
@@ -141,10 +179,13 @@ class Views:
             self._require(user, "list", WORKLOADS, "")
         return allowed
 
+    def _may_submit(self, user: User, namespace: str) -> bool:
+        return any(self.may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))
+
     def _uses_a_queue(self, user: User) -> bool:
         """Whether there is a namespace with a queue where the user may see the queue or submit to it."""
         return any(
-            self.may_list(user, LOCAL_QUEUES, where) or self._may(user, "create", JOBS, where)
+            self.may_list(user, LOCAL_QUEUES, where) or self._may_submit(user, where)
             for where in ("", *self._snapshot.queues.namespaces())
         )
 
@@ -170,6 +211,8 @@ class ViewsApi:
                 found = {"kind": "QueueRowList", "items": self.views.queues(user, info.namespace)}
             case "gpus", "", "" if not info.scoped:
                 found = {"kind": "GpuRowList", "items": self.views.gpus(user, details=info.flag("details"))}
+            case "free", "", "":
+                found = {"kind": "FreeRowList", "items": self.views.free(user, info.namespace)}
             case "nodes", "", "" if not info.scoped:
                 found = {"kind": "NodeRowList", "items": self.views.nodes(user)}
             case "nodetypes", "", "" if not info.scoped:
@@ -188,6 +231,7 @@ class ViewsApi:
             finished="finished" not in query or info.flag("finished"),
             states=states,
             queue=query.get("queue", ""),
+            owner=query.get("owner", ""),
             nodes=info.flag("nodes"),
             limit=info.number("limit"),
             token=query.get("continue", ""),

@@ -10,21 +10,27 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
 from gpuaas.apiserver.listener import Listener, listen
+from gpuaas.apiserver.notebooks.proxy import NotebookProxy
+from gpuaas.apiserver.security.certs import serving_names
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
 from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import LOST_WRITES, NEW_CLUSTER, Home, Running, Unusable
 from gpuaas.assembly.identity import check_authority, check_before_opening, check_opened, identity_of
+from gpuaas.assembly.notebooks import make_proxy
+from gpuaas.assembly.pages import Pages
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import Clock, SystemClock
@@ -36,6 +42,7 @@ from gpuaas.observe.requests import RequestCounter
 from gpuaas.store import Store
 
 if TYPE_CHECKING:
+    from gpuaas.assembly.own_certificate import OwnCertificate
     from gpuaas.executors.machine import Gpus
     from gpuaas.runtime.controller import Controllers
 
@@ -56,6 +63,8 @@ class Settings:
     kueue_text: str = ""  # the file it comes from
     accepted: frozenset[str] = frozenset()  # what a start refuses otherwise (identity.ACCEPTABLE)
     strict: Strict = NOT_STRICT  # originals whose behaviour is kept exactly
+    tls: tuple[Path, Path] | None = None  # a certificate and its key beside that of our CA
+    web_port: int | None = None  # of the pages without TLS. None: that of the last run if it is free, else any; 0: none
 
 
 class ControlPlane:
@@ -88,6 +97,26 @@ class ControlPlane:
         shown = f"[{host}]" if ":" in host else host
         return f"https://{shown}:{self._listener.port}"
 
+    @property
+    def pages_address(self) -> str:
+        """Of the first page, for a browser on this machine; over TLS where there is no plain port."""
+        return f"{self._pages.address or self.url}/ui/"
+
+    def _names(self) -> list[str]:
+        """By which other machines reach this one."""
+        own = self._own.names if self._own is not None else ()
+        return [*serving_names(socket.gethostname()), *self.settings.names, self.settings.host, *own]
+
+    def _own_certificate(self) -> "OwnCertificate | None":
+        if self.settings.tls is None:
+            return None
+        from gpuaas.assembly.own_certificate import OwnCertificate
+
+        try:
+            return OwnCertificate(*self.settings.tls, self.clock)
+        except ValueError as error:
+            raise Unusable(str(error)) from None
+
     async def _start(self) -> None:
         self.home.make()
         self.home.lock()
@@ -97,6 +126,7 @@ class ControlPlane:
         looking = asyncio.create_task(asyncio.to_thread(self._look_for_gpus), name="gpus")
         self._stack.push_async_callback(_cancelled, looking)
         self.trust = self._trust()
+        self._own = self._own_certificate()
         ids = SystemIds()
         for name in self.settings.clusters:
             configured = Configured(self.settings.kueue)
@@ -131,13 +161,19 @@ class ControlPlane:
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
         self._remember_port()
+        authority = self.trust.authority_pem.encode()
+        self._pages = Pages(self.server, self.clock, authority, self._names(), self._notebooks())
+        self._stack.push_async_callback(self._pages.stop)
+        await self._pages.listen(self.home, self.settings.web_port)
         starting = asyncio.create_task(self._start_controllers(), name="controllers")
         starting.add_done_callback(self._controllers_started)
         self._stack.push_async_callback(self._dismiss, starting)
         if self.settings.fleet is not None:
             await starting  # who asks for nodes finds them
         self._write_kubeconfig()
-        self.home.announce(Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__))
+        self.home.announce(
+            Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__, self.pages_address)
+        )
         self._stack.callback(self.home.withdraw)
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")
         self._stack.push_async_callback(_cancelled, maintenance)
@@ -189,6 +225,8 @@ class ControlPlane:
             raise Unusable(
                 f"a key or certificate in {where} is broken ({error}); `gpuaas restore` brings them back"
             ) from None
+        if self._own is not None:
+            self._own.serve(tls)
         wanted = self.settings.port or self.home.last_port()
         try:
             return await listen(self.server.handle, host, wanted, tls, self.server.knows)
@@ -203,6 +241,10 @@ class ControlPlane:
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
 
+    def _notebooks(self) -> NotebookProxy:
+        machine = self.settings.clusters[0] if self.settings.fleet is None else ""
+        return make_proxy(self.home, self.clusters, self.trust, self.clock, machine)
+
     def _remember_port(self) -> None:
         """One that only stands in for a port that was taken is not remembered: kubeconfigs people have name the other."""
         if self.settings.port or not self.home.last_port():
@@ -210,6 +252,7 @@ class ControlPlane:
 
     async def _start_controllers(self) -> None:
         starting = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.start_controllers")
+        await asyncio.to_thread(self._pages.open)
         for name, parts in self.clusters.items():
             here = self.home if name == self.settings.clusters[0] else None  # one machine is one cluster's node
             self._controllers.append(

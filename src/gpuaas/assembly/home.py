@@ -28,6 +28,8 @@ class Running:
     url: str
     clusters: tuple[str, ...]
     version: str
+    pages: str = ""
+    """The address of the pages without TLS, for this machine's browsers; "" where there is none."""
 
 
 class Locked(Exception):
@@ -200,7 +202,8 @@ class Home:
             return None
         try:
             said = json.loads((self.state).read_text())
-            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"])
+            pages = str(said.get("pages", ""))
+            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"], pages)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -213,6 +216,16 @@ class Home:
 
     def remember_port(self, port: int) -> None:
         self.keep("port", str(port))
+
+    def last_web_port(self) -> int:
+        """The plain port of the pages in the run before, so that bookmarks go on working."""
+        try:
+            return int((self.path / "web-port").read_text())
+        except (OSError, ValueError):
+            return 0
+
+    def remember_web_port(self, port: int) -> None:
+        self.keep("web-port", str(port))
 
 
 def _locked(path: Path, flags: int, lock: int) -> int:

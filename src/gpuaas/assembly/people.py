@@ -55,11 +55,14 @@ async def add(
     url: str,
     *,
     fleet: bool = False,
+    groups: Sequence[str] = (),
 ) -> Made:
     """The bindings first: a token without one could do nothing, and a failure here leaves nothing behind."""
     complaints = is_dns1123_subdomain(name)
     if complaints:
         raise ValueError(f'"{name}" cannot be a user\'s name here: {"; ".join(complaints)}')
+    for group in groups:
+        check_group(group)
     users = _users(home)
     if any(record.name == name for record in users.list()):
         raise ValueError(f'user "{name}" exists already; gpuaas user rm {name} takes it away')
@@ -74,9 +77,18 @@ async def add(
             await _bind_ours(client, name, FLEET_ROLE, "")
         if "edit" in roles or "admin" in roles:
             await _bind_ours(client, name, JOBS_ROLE, namespace)
-    _, token = users.add(name, SystemIds(), seconds=seconds)
+    _, token = users.add(name, SystemIds(), groups=dict.fromkeys(groups), seconds=seconds)
     authority = (home.certificates / "ca.crt").read_text()
     return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority)
+
+
+def check_group(name: str) -> None:
+    """Raises ValueError for a name no group of people can have."""
+    if not name or ":" in name or "," in name or any(char.isspace() or not char.isprintable() for char in name):
+        raise ValueError(
+            f"{name!r} cannot be a group's name: no spaces, no commas and no colons (groups that begin with system:"
+            " are the server's; --role cluster-admin gives all rights)"
+        )
 
 
 async def listed(home: Home, clusters: Sequence[str]) -> list[dict[str, str]]:
@@ -229,4 +241,5 @@ def _unbound(record: UserRecord) -> tuple[str, str]:
 
 def _row(record: UserRecord, role: str, where: str) -> dict[str, str]:
     expires = rfc3339(record.expires) if record.expires is not None else "never"
-    return {"name": record.name, "role": role, "where": where, "expires": expires}
+    groups = ",".join(record.groups)
+    return {"name": record.name, "groups": groups, "role": role, "where": where, "expires": expires}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.owners import Whose, of_a_user
 from gpuaas.cli.show import Columns
 
 if TYPE_CHECKING:
@@ -17,10 +18,16 @@ if TYPE_CHECKING:
     from gpuaas.client.protocol import Object
 
 _COLUMNS = Columns(
-    ("at", "victim", "preemptor", "rule", "ran", "lost"),
+    ("at", "victim", "victimOwner", "preemptor", "preemptorOwner", "rule", "ran", "lost"),
     ("victimUid", "preemptorUid", "message"),
-    spare=("ran", "rule"),
-    headings={"lost": "GPU-MINUTES LOST", "victimUid": "VICTIM UID", "preemptorUid": "PREEMPTOR UID"},
+    spare=("ran", "rule", "victimOwner", "preemptorOwner"),
+    headings={
+        "lost": "GPU-MINUTES LOST",
+        "victimUid": "VICTIM UID",
+        "preemptorUid": "PREEMPTOR UID",
+        "victimOwner": "USER",
+        "preemptorOwner": "FOR USER",
+    },
 )
 # Between the event of a preemption and the condition that says the same.
 _SAME_SECONDS = 5.0
@@ -34,10 +41,15 @@ _RULES = {
 
 
 @click.command()
+@of_a_user
 @on_a_cluster("wide")
-def audit(target: Target) -> None:
+def audit(target: Target, user: Whose) -> None:
     """Who made room for whom, by which rule, and what was lost."""
-    rows = about(target.namespace, target.work(lambda client, _namespace: audit_rows(client, _aside)))
+
+    async def look(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
+        return concerning(await user.name(client), await audit_rows(client, _aside))
+
+    rows = about(target.namespace, target.work(look))
 
     def in_words() -> None:
         if rows:
@@ -54,6 +66,11 @@ def about(namespace: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those in which a workload of the namespace was preempted, or preempted another; all of them without one."""
     parties = ("victim", "preemptor")
     return [row for row in rows if not namespace or any(row[who].startswith(f"{namespace}/") for who in parties)]
+
+
+def concerning(owner: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those in which a workload of this user had to leave, or came in; all of them without one."""
+    return [row for row in rows if not owner or owner in (row["victimOwner"], row["preemptorOwner"])]
 
 
 def _aside(words: str) -> None:
@@ -86,6 +103,8 @@ def _entry(spec: "Object") -> dict[str, Any]:
         "at": spec["at"],
         "victim": _who(spec["victim"]),
         "preemptor": _who(spec["preemptor"]),
+        "victimOwner": spec["victim"].get("user", ""),
+        "preemptorOwner": spec["preemptor"].get("user", ""),
         "rule": spec["rule"],
         "ranSeconds": spec.get("ranSeconds", 0),
         "gpuMinutesLost": spec.get("gpuSecondsLost", 0) / 60,
@@ -110,14 +129,20 @@ def how_far(events: list["Object"]) -> str:
 
 def remembered(workloads: list["Object"], events: list["Object"]) -> list[dict[str, Any]]:
     """What events and conditions still say."""
+    from gpuaas.api.owner import owner_named
+
     names = _names_in(events) | {each["metadata"]["uid"]: _full(each) for each in workloads}
     present = {each["metadata"]["uid"]: each for each in workloads}
     rows = [*_from_events(events, present, names)]
+    owners = {uid: owner_named(each) for uid, each in present.items()}
     known = [(row["victimUid"], _seconds(row["at"])) for row in rows]
     for row in _from_conditions(workloads, names):
         at = _seconds(row["at"])
         if not any(uid == row["victimUid"] and abs(seen - at) <= _SAME_SECONDS for uid, seen in known):
             rows.append(row)
+    for row in rows:
+        row["victimOwner"] = owners.get(row["victimUid"], "")
+        row["preemptorOwner"] = owners.get(row["preemptorUid"], "")
     return sorted(rows, key=lambda row: _seconds(row["at"]))
 
 
@@ -186,6 +211,8 @@ def _row(
         "at": at,
         "victim": victim,
         "preemptor": names.get(by, by),
+        "victimOwner": "",
+        "preemptorOwner": "",
         "rule": rule,
         "ranSeconds": ran,
         "gpuMinutesLost": lost,

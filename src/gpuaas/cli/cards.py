@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuaas.cli.context import Target
+from gpuaas.cli.owners import Whose
 from gpuaas.cli.show import Columns
 
 if TYPE_CHECKING:
@@ -15,20 +16,25 @@ if TYPE_CHECKING:
     from gpuaas.devices.holding import Held
 
 COLUMNS = Columns(
-    ("node", "index", "uuid", "product", "memory", "sharing", "holders", "state"),
-    spare=("memory", "state"),
-    headings={"holders": "HELD BY"},
+    ("node", "index", "uuid", "product", "memory", "sharing", "holders", "users", "state"),
+    spare=("memory", "state", "users"),
+    headings={"holders": "HELD BY", "users": "USER"},
 )
 _SHORT = 12  # characters of a UUID in the table
 _DRIVER = "gpuaas.dev/GPUDriver"
 
 
-def show_cards(target: Target) -> None:
-    rows = target.work(card_rows)
+def show_cards(target: Target, user: Whose) -> None:
+    async def look(client: "HttpClient", namespace: str) -> list[dict[str, Any]]:
+        owner = await user.name(client)
+        rows = await card_rows(client, namespace)
+        return [row for row in rows if not owner or any(each["owner"] == owner for each in row["holders"])]
+
+    rows = target.work(look)
 
     def in_words() -> None:
         if not rows:
-            click.echo("no node has cards")
+            click.echo("no node has cards" if not (user.named or user.mine) else "no card is in use by that user")
             for words in target.work(driver_faults):
                 click.echo(words, err=True)
             return
@@ -46,6 +52,7 @@ def _in_words(row: Mapping[str, Any], *, wide: bool) -> dict[str, Any]:
         "holders": ", ".join(holders)
         if wide or len(holders) < 4
         else f"{', '.join(holders[:3])} and {len(holders) - 3} more",
+        "users": sorted({each["owner"] for each in row["holders"]} - {""}),
         "state": row["state"] or _open(row),
     }
 
@@ -108,6 +115,7 @@ def _sharing(text: str) -> str:
 
 async def _held(client: "HttpClient") -> dict[tuple[str, str], list[dict[str, str]]]:
     """By node and card, the pods that hold something of it, as far as one may see them."""
+    from gpuaas.api.owner import owner_named
     from gpuaas.devices.holding import held_by
 
     found: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -115,7 +123,8 @@ async def _held(client: "HttpClient") -> dict[tuple[str, str], list[dict[str, st
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             continue
         for held in _by_card(held_by(pod)):
-            holder = {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"], "device": held.id}
+            named = {"namespace": pod["metadata"]["namespace"], "pod": pod["metadata"]["name"]}
+            holder = {**named, "device": held.id, "owner": owner_named(pod)}
             found.setdefault((pod["spec"].get("nodeName") or "", held.card), []).append(holder)
     return found
 

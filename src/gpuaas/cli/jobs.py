@@ -30,6 +30,8 @@ def why(target: Target, job: str) -> None:
 
 def _tell(answer: dict[str, Any]) -> None:
     click.echo(f"{answer['subject']}: {answer['state']} ({answer['reason']})")
+    if answer.get("owner"):
+        click.echo(f"  USER: {answer['owner']}")
     click.echo(f"  {answer['sentence']}")
     for line in answer["evidence"]:
         click.echo(f"    {line}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.owners import Whose, of_a_user
 from gpuaas.cli.show import Columns
 
 if TYPE_CHECKING:
@@ -19,7 +20,16 @@ QUEUE_COLUMNS = Columns(
     headings={"cards": "CARDS USED", "borrowingLimit": "BORROWING LIMIT", "lendingLimit": "LENDING LIMIT"},
 )
 GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free", "cards"), spare=("resource", "nodes"))
-_NODE_COLUMNS = Columns(("node", "product", "resource", "total", "used", "free"), spare=("resource", "product"))
+_FREE_COLUMNS = Columns(
+    (*GPU_COLUMNS.always, "largest", "forYou", "users"),
+    spare=(*GPU_COLUMNS.spare, "cards", "users", "largest"),
+    headings={"largest": "ON ONE NODE", "forYou": "FOR YOU", "users": "USER"},
+)
+_NODE_COLUMNS = Columns(
+    ("node", "product", "resource", "total", "used", "free", "users"),
+    spare=("resource", "product", "users"),
+    headings={"users": "USER"},
+)
 
 
 @click.command()
@@ -47,27 +57,40 @@ async def queue_rows(client: "HttpClient", namespace: str = "") -> list[dict[str
 
 @click.command()
 @click.option("--cards", "by_card", is_flag=True, help="Each card: its node, index, UUID, memory, sharing and holders.")
+@of_a_user
 @on_a_cluster("wide")
-def gpus(target: Target, by_card: bool) -> None:
-    """The GPUs of the nodes: product, how many, how many in use."""
+def gpus(target: Target, by_card: bool, user: Whose) -> None:
+    """The GPUs of the nodes: product, how many, how many in use and by whom, how many are free for you.
+
+    ON ONE NODE: the most that are free on one node; a pod that asks for more has to wait.
+    FOR YOU: the most that one of your queues would admit now, of those that are free.
+    """
     if by_card:
         from gpuaas.cli.cards import show_cards
 
-        show_cards(target)
+        show_cards(target, user)
         return
-    rows = target.work(lambda client, _: gpu_rows(client, details=target.output != "text"))
+
+    async def look(client: "HttpClient", namespace: str) -> list[dict[str, Any]]:
+        owner = await user.name(client)
+        return held_by(owner, await free_gpu_rows(client, namespace, details=target.output != "text"))
+
+    rows = target.work(look)
 
     def in_words() -> None:
-        if not rows:
+        if not rows and (user.named or user.mine):
+            click.echo("no GPU is in use by " + (user.named or "you"))
+        elif not rows:
             click.echo("no node offers GPUs")
             from gpuaas.cli.cards import driver_faults
 
             for words in target.work(driver_faults):
                 click.echo(words, err=True)
         elif target.output == "wide":
-            _NODE_COLUMNS.table([{**row, **node} for row in rows for node in row["perNode"]]).print()
+            nodes = [{**row, **node} for row in rows for node in row["perNode"]]
+            _NODE_COLUMNS.table([*map(_named, nodes)]).print()
         else:
-            GPU_COLUMNS.table(rows).print()
+            _FREE_COLUMNS.table([*map(_named, rows)]).print()
         if rows and rows[0]["used"] is None:
             hint = "gpuaas queues shows the quotas"
             click.echo(f"how many are in use only shows to who may list all pods; {hint}", err=True)
@@ -85,6 +108,34 @@ async def gpu_rows(client: "HttpClient", *, details: bool = True) -> list[dict[s
     from gpuaas.views import read
 
     return [row.shown() for row in await read.gpus(client, details=details)]
+
+
+async def free_gpu_rows(client: "HttpClient", namespace: str, *, details: bool = True) -> list[dict[str, Any]]:
+    """As `gpu_rows`, with what is free for the caller, where that can be known."""
+    from gpuaas.views import read
+
+    rows = await gpu_rows(client, details=details)
+    free = {(row.product, row.resource): row.shown() for row in await read.free(client, namespace)}
+    names = ("largest", "forYou", "largestForYou", "queues")
+    for row in rows:
+        found = free.get((row["product"], row["resource"]), {})
+        row.update({name: found.get(name) for name in names})
+    return rows
+
+
+def held_by(owner: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of which this user holds some, with what others hold left out; all of them without one."""
+    if not owner:
+        return rows
+
+    def only(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**row, "users": {owner: row["users"][owner]}} for row in rows if owner in row["users"]]
+
+    return [{**row, "perNode": only(row["perNode"])} for row in only(rows)]
+
+
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "users": [f"{name} {amount}" for name, amount in row["users"].items()]}
 
 
 class _Kinds(click.Choice[str]):

@@ -3,37 +3,43 @@
 import shutil
 import sys
 import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.owners import Whose, of_a_user
 from gpuaas.cli.show import room as room_there_is
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
 
+Look = Callable[["HttpClient", str], Awaitable[dict[str, Any]]]
 _ORDER = {"Running": 0, "Admitted": 1, "Evicted": 2, "Reserved": 3, "Pending": 4}
 
 
 @click.command()
 @click.option("--every", type=click.FloatRange(min=0.5), default=2.0, show_default=True, help="Seconds between looks.")
 @click.option("--once", is_flag=True, help="Look once, also on a terminal.")
+@of_a_user
 @on_a_cluster()
-def top(target: Target, every: float, once: bool) -> None:
+def top(target: Target, every: float, once: bool, user: Whose) -> None:
     """Quotas, GPUs and jobs, live. End it with Ctrl-C."""
-    seen = target.work(_look)
+    look = partial(_look, user)
+    seen = target.work(look)
 
     def in_words() -> None:
         if once or not sys.stdout.isatty():
             click.echo("\n".join(screen(seen, room=room_there_is(), height=0)))
         else:
-            _live(target, seen, every)
+            _live(target, look, seen, every)
 
     target.show(seen, in_words)
 
 
-def _live(target: Target, seen: dict[str, Any], every: float) -> None:
+def _live(target: Target, look: Look, seen: dict[str, Any], every: float) -> None:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -46,17 +52,18 @@ def _live(target: Target, seen: dict[str, Any], every: float) -> None:
                 lines = screen(seen, room=size.columns, height=size.lines)
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
                 tick.wait(every)  # it is never set: it only waits
-                seen = target.work(_look)
+                seen = target.work(look)
     except KeyboardInterrupt:
         return
 
 
-async def _look(client: "HttpClient", namespace: str) -> dict[str, Any]:
+async def _look(user: Whose, client: "HttpClient", namespace: str) -> dict[str, Any]:
     from gpuaas.base.errors import ApiError
     from gpuaas.cli.ps import listed
     from gpuaas.cli.queues import gpu_rows, queue_rows
 
-    rows, _ = await listed(client, namespace, everywhere=True, finished=False)
+    owner = await user.name(client)
+    rows, _ = await listed(client, namespace, everywhere=True, finished=False, owner=owner)
     jobs = [row for row in rows if row["state"] in _ORDER]
     found: dict[str, Any] = {"jobs": sorted(jobs, key=lambda row: (_ORDER[row["state"]], row["position"] or 0))}
     for name, ask in (("gpus", gpu_rows), ("queues", queue_rows)):

@@ -50,6 +50,19 @@ _SAID = 64 << 10  # bytes of the log that are looked at
     multiple=True,
     help="A name or address by which other machines reach this one, for its certificate; repeatable.",
 )
+@click.option(
+    "--web-port",
+    type=click.IntRange(0, 65535),
+    help="Port of the pages on this machine, without TLS; 0 for none.  [default: the last one if free, else any]",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="A certificate (PEM, with its chain) for the names it holds; read again when it changes.",
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="The key of --tls-cert."
+)
 @click.option("--cluster", "clusters", multiple=True, help="A cluster to serve; repeatable.  [default: local]")
 @click.option(
     "--fleet",
@@ -88,6 +101,9 @@ def up(
     port: int,
     host: str,
     names: tuple[str, ...],
+    web_port: int | None,
+    tls_cert: str | None,
+    tls_key: str | None,
     clusters: tuple[str, ...],
     fleet: str | None,
     kueue: str | None,
@@ -101,6 +117,8 @@ def up(
         _check_cluster_name(name)
     for name in names:
         _check_other_name(name)
+    if bool(tls_cert) is not bool(tls_key):
+        raise WrongOption("--tls-cert and --tls-key belong together: one of them is missing")
     home = Home.default()
     running = home.running()
     if running is not None:
@@ -118,7 +136,7 @@ def up(
     for warning in kept.warnings if kept is not None else ():
         click.echo(f"warning: {home.kueue}: {warning}", err=True)
     known = clusters or named or tuple(home.known_clusters()) or ("local",)
-    started = Started(port, host, names, known, fsync)
+    started = Started(port, host, names, known, fsync, web_port, tls_cert or "", tls_key or "")
     if detach:
         _detach(home, started, accepted)
     else:
@@ -225,6 +243,9 @@ class Started:
     names: tuple[str, ...]
     clusters: tuple[str, ...]
     fsync: bool
+    web_port: int | None = None
+    tls_cert: str = ""
+    tls_key: str = ""
 
     def save(self, home: Home) -> None:
         home.keep("started.json", json.dumps(asdict(self)))
@@ -234,7 +255,17 @@ class Started:
         """As it was started, or with the defaults where that is unknown. The clusters are those there are."""
         try:
             said = json.loads((home.path / "started.json").read_text())
-            return cls(int(said["port"]), str(said["host"]), tuple(said["names"]), (), bool(said["fsync"]))
+            web_port = said.get("web_port")
+            return cls(
+                int(said["port"]),
+                str(said["host"]),
+                tuple(said["names"]),
+                (),
+                bool(said["fsync"]),
+                None if web_port is None else int(web_port),
+                str(said.get("tls_cert", "")),
+                str(said.get("tls_key", "")),
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return cls(0, "127.0.0.1", (), (), True)
 
@@ -242,6 +273,10 @@ class Started:
         options = ["--port", str(self.port), "--listen", self.host]
         for name in self.names:
             options += ["--san", name]
+        if self.web_port is not None:
+            options += ["--web-port", str(self.web_port)]
+        if self.tls_cert:
+            options += ["--tls-cert", self.tls_cert, "--tls-key", self.tls_key]
         for cluster in self.clusters:
             options += ["--cluster", cluster]
         return options if self.fsync else [*options, "--no-fsync"]
@@ -276,12 +311,15 @@ def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
         home.kueue.read_text() if kueue is not None else "",
         frozenset(accepted),
         _kept_strict(home),
+        (Path(started.tls_cert), Path(started.tls_key)) if started.tls_cert else None,
+        started.web_port,
     )
 
     def ready(plane: ControlPlane) -> None:
         started.save(home)
         click.echo(f"gpuaas is ready at {plane.url}")
         click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+        _tell_pages(plane.pages_address)
         if not os.environ.get("GPUAAS_DETACHED"):
             click.echo("Ctrl-C stops it.")
 
@@ -332,6 +370,14 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
         click.echo(f"warning: {warning}", err=True)  # a detached start's log is not seen
     click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
+    _tell_pages(running.pages)
+
+
+def _tell_pages(address: str) -> None:
+    """Over TLS, the browser does not know our certificate authority: without these words the warning looks like a fault."""
+    click.echo(f"  dashboard {address} (gpuaas open signs in)")
+    if address.startswith("https:"):
+        click.echo("            a browser warns of the certificate until it trusts pki/ca.crt of the home", err=True)
 
 
 def _since(log: Path, start: int) -> str:
@@ -424,6 +470,7 @@ def status(output: str) -> None:
             "url": running.url,
             "clusters": list(running.clusters),
             "version": running.version,
+            "pages": running.pages,
         }
     trusted = process_users_of(home, running) if healthy and running is not None else None
     if trusted is not None:
@@ -450,6 +497,8 @@ def _tell(home: Home, running: Running | None, trouble: str, trusted: str, stric
         click.echo(f"  because   {trouble}")
     click.echo(f"  clusters  {', '.join(running.clusters)}")
     click.echo(f"  home      {home.path}")
+    if running.pages:
+        click.echo(f"  dashboard {running.pages}")
     if strict:
         click.echo(f"  strict    {write_strict(strict)}")
     if trusted:

@@ -41,6 +41,9 @@ def user() -> None:
 )
 @click.option("-y", "--yes", is_flag=True, help="With --processes: do not ask.")
 @click.option("--fleet", is_flag=True, help="May also see nodes, quotas, priorities and the ledger; not others' jobs.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="GROUP", help="A group the user is in, for role bindings; repeatable."
+)
 @click.option("--cluster", default="", help="Which cluster.  [default: the first]")
 @click.option("--expires", default="", help="How long the token is good: 12h, 30d, 8w.  [default: for ever]")
 @click.option(
@@ -60,6 +63,7 @@ def add(
     processes: bool,
     yes: bool,
     fleet: bool,
+    groups: tuple[str, ...],
     cluster: str,
     expires: str,
     server: str,
@@ -80,7 +84,7 @@ def add(
         ask_about_processes(name, home, yes=yes)
     roles = (role, people.PROCESS_ROLE) if processes else (role,)
     url = server or running.url
-    made = _done(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet))
+    made = _done(people.add(home, name, roles, namespace, cluster, seconds, url, fleet=fleet, groups=groups))
     where = f"namespace {namespace}" if namespace else "all namespaces"
     may = f"{role} and processes on this machine" if processes else role
     click.echo(f"user {name}: {may} in {where} of cluster {cluster}", err=True)
@@ -104,7 +108,7 @@ def list_(output: str) -> None:
 
     home, running = _running()
     rows = _done(people.listed(home, running.clusters))
-    show(output, rows, Columns(("name", "role", "where", "expires")).table(rows).print)
+    show(output, rows, Columns(("name", "groups", "role", "where", "expires")).table(rows).print)
 
 
 @user.command()

@@ -42,6 +42,11 @@ def cards_of(amounts: Iterable[tuple[str, int]], shares: Shares = NO_SHARES) -> 
     return sum((share_of(resource, shares) * amount for resource, amount in amounts), Fraction(0))
 
 
+def as_number(cards: Fraction) -> float:
+    """An int where it is whole, else a float with two decimals."""
+    return cards.numerator if cards.denominator == 1 else round(float(cards), 2)
+
+
 def in_text(cards: Fraction) -> str:
     """`2`, `0.25`, `0.14`: at most two decimals."""
     return str(cards.numerator) if cards.denominator == 1 else f"{float(cards):.2f}".rstrip("0").rstrip(".")

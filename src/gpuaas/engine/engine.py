@@ -118,6 +118,17 @@ class Engine(World):
         item = self.items.get(key)
         return None if item is None else explain(item, self, self._grounds, now)
 
+    def left(self, cluster_queue: str) -> dict[tuple[str, str], int] | None:
+        """The quota a ClusterQueue could use now without evicting anything, its own and borrowed, by flavor and
+        resource; None for one that is not known or admits nothing."""
+        self.refresh()
+        queue = self.forest.queues.get(cluster_queue)
+        if queue is None or queue.inactive is not None:
+            return None
+        self.forest.settle(queue)
+        frs = self.forest.frs
+        return {frs.pair(fr): max(0, queue.available(fr)) for fr in queue.quotas}
+
     def place(self, key: str, pod_sets: Iterable[PodSet] = (), failed: str = "") -> tuple[str, str]:
         """Choose the places a workload still waits for, now that its checks are ready, or others for a failed node's.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.devices.shares import NO_SHARES, Shares, share_of
 from gpuaas.engine.amounts import text
@@ -76,4 +77,4 @@ def _party(workload: View | None, key: str, cluster_queue: str) -> dict[str, Any
         "clusterQueue": cluster_queue,
         "priority": (found.get("spec") or {}).get("priority") or 0,
     }
-    return {**party, "owner": owner} if owner else party
+    return {**party, **{key: value for key, value in (("owner", owner), ("user", owner_named(found))) if value}}

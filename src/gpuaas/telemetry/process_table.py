@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from gpuaas.base.numbers import natural
+
 _DEEPEST: Final = 256  # ancestors that are looked at
 _REMEMBERED: Final = 4096
 _COMMAND: Final = 64  # characters of a command that are shown
@@ -62,8 +64,7 @@ class ProcessTable:
                 break
             if found := self._mark(pid):
                 return found
-            parent = _field(self._stat(pid), 1)
-            pid = int(parent) if parent.isdigit() else 0
+            pid = natural(_field(self._stat(pid), 1)) or 0
         return ""
 
     def _mark(self, pid: int) -> str:

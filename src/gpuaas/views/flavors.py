@@ -1,4 +1,4 @@
-"""What rows know of ResourceFlavors: into how many shares the cards of each are divided."""
+"""What rows know of ResourceFlavors: their node labels, and into how many shares the cards of each are divided."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ View = Mapping[str, Any]
 
 class Flavors:
     def __init__(self) -> None:
+        self.node_labels: dict[str, Mapping[str, str]] = {}
         self._shares: dict[str, Shares] = {}  # only those that are shared
 
     def changed(self, name: str, obj: View | None) -> None:
+        if obj is None:
+            self.node_labels.pop(name, None)
+        else:
+            self.node_labels[name] = (obj.get("spec") or {}).get("nodeLabels") or {}
         shares = shares_of_flavor(obj)
         if shares:
             self._shares[name] = shares

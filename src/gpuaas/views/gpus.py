@@ -12,11 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.numbers import natural
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.devices.offer import GPU
 from gpuaas.devices.shares import in_text, share_of
 from gpuaas.kueue.ledger import is_gpu
+from gpuaas.views.free import NodeOffer
 from gpuaas.views.rows import GpuRow, Holder, NodeGpus, NodeRow, NodeTypes
 
 View = Mapping[str, Any]
@@ -26,21 +28,31 @@ _UNKNOWN: Final = "unknown"
 _COUNTED = ("total", "used", "free")
 
 
+_Held = tuple[tuple[str, int], ...]
+
+
 class _Node(msgspec.Struct, gc=False):
     product: str
-    gpus: tuple[tuple[str, int], ...]
+    gpus: _Held
     ready: bool
     schedulable: bool
     executor: str
+    labels: dict[str, str]
     shares: int = 1  # into how many its cards are divided
+
+
+class _Pod(msgspec.Struct, gc=False):
+    node: str
+    held: _Held
+    owner: str
 
 
 class Gpus:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
-        self._pods: dict[tuple[str, str], tuple[str, tuple[tuple[str, int], ...]]] = {}
+        self._pods: dict[tuple[str, str], _Pod] = {}
         self._on_node: dict[str, dict[tuple[str, str], None]] = {}
-        self._used: dict[tuple[str, str], int] = {}  # by node and resource
+        self._used: dict[tuple[str, str], dict[str, int]] = {}  # by node and resource; of each owner
 
     def node_changed(self, name: str, obj: View | None) -> None:
         if obj is None:
@@ -48,12 +60,16 @@ class Gpus:
         else:
             self._nodes[name] = _node_of(obj)
 
-    def pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
-        self._account(namespace, name, *self._pods.pop((namespace, name), ("", ())), sign=-1)
+    def pod_changed(self, namespace: str, name: str, obj: View | None) -> bool:
+        """Whether it holds other GPUs than before."""
+        before = self._pods.pop((namespace, name), None)
+        if before is not None:
+            self._account(namespace, name, before, sign=-1)
         held = None if obj is None else held_by(obj)
-        if held is not None:
-            self._pods[namespace, name] = held
-            self._account(namespace, name, *held, sign=1)
+        if obj is not None and held is not None:
+            pod = self._pods[namespace, name] = _Pod(*held, owner_named(obj))
+            self._account(namespace, name, pod, sign=1)
+        return before != self._pods.get((namespace, name))
 
     def types(self) -> NodeTypes:
         executors = {node.executor for node in self._nodes.values()} - {""}
@@ -67,15 +83,50 @@ class Gpus:
         for name in sorted(self._nodes) if per_node else self._nodes:
             node = self._nodes[name]
             for resource, total in node.gpus:
-                used = self._used.get((name, resource), 0) if usage else None
+                used = self._used_of(name, resource) if usage else None
                 free = None if used is None else total - used
                 key = (node.product, resource)
-                found.setdefault(key, []).append(NodeGpus(name, total, used, free))
+                owners = self._owners_on(name, resource) if usage and per_node else {}
+                found.setdefault(key, []).append(NodeGpus(name, total, used, free, owners))
                 part = share_of(resource) / (node.shares if _is_shared(resource, node) else 1)
                 sums = cards.setdefault(key, [Fraction(0), Fraction(0)])
                 sums[0] += part * total
                 sums[1] += part * (used or 0)
-        return [_row(key, parts, cards[key], per_node) for key, parts in sorted(found.items())]
+        users = self._users() if usage else {}
+        return [_row(key, parts, cards[key], per_node, users.get(key, {})) for key, parts in sorted(found.items())]
+
+    def offers(self) -> list[NodeOffer]:
+        """What each node that has GPUs has free for new pods."""
+        return [
+            NodeOffer(
+                node.product,
+                node.labels,
+                {resource: (total, max(0, total - self._used_of(name, resource))) for resource, total in node.gpus},
+                usable=node.ready and node.schedulable,
+            )
+            for name, node in self._nodes.items()
+            if node.gpus
+        ]
+
+    def _used_of(self, node: str, resource: str) -> int:
+        used = self._used.get((node, resource))
+        return sum(used.values()) if used else 0
+
+    def _owners_on(self, node: str, resource: str) -> dict[str, int]:
+        return {owner: amount for owner, amount in sorted(self._used.get((node, resource), {}).items()) if owner}
+
+    def _users(self) -> dict[tuple[str, str], dict[str, int]]:
+        """By product and resource, how many each owner that is known holds; who holds the most comes first."""
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        for (name, resource), used in self._used.items():
+            node = self._nodes.get(name)
+            if node is None:
+                continue
+            sums = found.setdefault((node.product, resource), {})
+            for owner, amount in used.items():
+                if owner:
+                    sums[owner] = sums.get(owner, 0) + amount
+        return {key: dict(sorted(sums.items(), key=lambda each: (-each[1], each[0]))) for key, sums in found.items()}
 
     def nodes(self, *, holders: bool = True) -> list[NodeRow]:
         """By name; without `holders`, nothing about pods."""
@@ -83,33 +134,36 @@ class Gpus:
 
     def _node_row(self, name: str, node: _Node, *, holders: bool) -> NodeRow:
         gpus = dict(node.gpus)
-        used = {resource: self._used.get((name, resource), 0) for resource in gpus}
+        used = {resource: self._used_of(name, resource) for resource in gpus}
         held = [
-            Holder(*pod, resource, amount)
+            Holder(*pod, resource, amount, self._pods[pod].owner)
             for pod in sorted(self._on_node.get(name, ()))
-            for resource, amount in self._pods[pod][1]
+            for resource, amount in self._pods[pod].held
         ]
         return NodeRow(
             name, node.product, node.ready, node.schedulable, gpus, used if holders else {}, held if holders else []
         )
 
-    def _account(self, namespace: str, pod: str, node: str, held: tuple[tuple[str, int], ...], *, sign: int) -> None:
-        if not held:
+    def _account(self, namespace: str, name: str, pod: _Pod, *, sign: int) -> None:
+        if not pod.held:
             return
-        for resource, amount in held:
-            key = (node, resource)
-            left = self._used.get(key, 0) + sign * amount
+        for resource, amount in pod.held:
+            key = (pod.node, resource)
+            used = self._used.setdefault(key, {})
+            left = used.get(pod.owner, 0) + sign * amount
             if left:
-                self._used[key] = left
+                used[pod.owner] = left
             else:
-                self._used.pop(key, None)
-        on_node = self._on_node.setdefault(node, {})
+                used.pop(pod.owner, None)
+            if not used:
+                del self._used[key]
+        on_node = self._on_node.setdefault(pod.node, {})
         if sign > 0:
-            on_node[namespace, pod] = None
+            on_node[namespace, name] = None
             return
-        del on_node[namespace, pod]
+        del on_node[namespace, name]
         if not on_node:
-            del self._on_node[node]
+            del self._on_node[pod.node]
 
 
 def held_by(pod: View) -> tuple[str, tuple[tuple[str, int], ...]] | None:
@@ -133,6 +187,7 @@ def _node_of(obj: View) -> _Node:
         ready=ready.get("status") == "True",
         schedulable=not (obj.get("spec") or {}).get("unschedulable"),
         executor=labels.get(EXECUTOR_LABEL, ""),
+        labels=labels,
         shares=natural(labels.get(f"{GPU}.replicas", "")) or 1,
     )
 
@@ -142,13 +197,15 @@ def _is_shared(resource: str, node: _Node) -> bool:
     return resource == (f"{GPU}.shared" if renamed else GPU)
 
 
-def _row(key: tuple[str, str], parts: list[NodeGpus], cards: Sequence[Fraction], per_node: bool) -> GpuRow:
+def _row(
+    key: tuple[str, str], parts: list[NodeGpus], cards: Sequence[Fraction], per_node: bool, users: dict[str, int]
+) -> GpuRow:
     known = parts[0].used is not None
     total, used, free = (
         sum(getattr(each, name) for each in parts) if known or name == "total" else None for name in _COUNTED
     )
     in_all, taken = in_text(cards[0]), in_text(cards[1]) if known else None
-    return GpuRow(*key, len(parts), total or 0, used, free, parts if per_node else [], in_all, taken)
+    return GpuRow(*key, len(parts), total or 0, used, free, parts if per_node else [], in_all, taken, users)
 
 
 def _gpus(amounts: View | None) -> Iterator[tuple[str, int]]:

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.devices.shares import in_text, share_of
 from gpuaas.kueue.explain.evidence import given_flavors
@@ -40,6 +40,7 @@ class JobFilter:
     finished: bool = True  # whether jobs that have finished are among them
     states: Collection[str] = ()  # (): any
     queue: str = ""  # of this LocalQueue
+    owner: str = ""  # of this user
 
     def takes(self, row: JobRow) -> bool:
         return (
@@ -47,6 +48,7 @@ class JobFilter:
             and (self.namespaces is None or row.namespace in self.namespaces)
             and (not self.states or row.state in self.states)
             and (not self.queue or row.queue == self.queue)
+            and (not self.owner or row.owner == self.owner)
         )
 
 
@@ -60,6 +62,7 @@ class _Kept:
     row: JobRow  # position, ClusterQueue and nodes as the Workload alone tells them
     shared: tuple[tuple[str, str, int], ...]  # by flavor, what it was given of cards
     family: Family  # uids under which its pods can be found, and its own key
+    filled: JobRow  # as it was read last
 
 
 class Jobs:
@@ -80,7 +83,7 @@ class Jobs:
             del self._by_time[bisect_left(self._by_time, (before.row.created, key))]
         if workload is not None:
             row = row_of(workload)
-            self._kept[key] = _Kept(row, given_cards(workload), family_of(workload))
+            self._kept[key] = _Kept(row, given_cards(workload), family_of(workload), row)
             insort(self._by_time, (row.created, key))
             if row.state not in FINISHED:
                 self._count(namespace, 1)
@@ -122,6 +125,14 @@ class Jobs:
             last = key
         return JobPage(found, "")
 
+    def each(self, positions: Positions) -> Iterator[JobRow]:
+        """Every row, in no order."""
+        return (self._filled(kept, positions, None) for kept in self._kept.values())
+
+    def at(self, keys: Collection[str], positions: Positions) -> Iterator[JobRow]:
+        """The rows of these Workloads (`namespace/name`), of those that are there."""
+        return (self._filled(self._kept[key], positions, None) for key in keys if key in self._kept)
+
     def _in_order(self, wanted: JobFilter, positions: Positions, after: Key | None) -> Iterator[tuple[Key, _Kept]]:
         """Those that are wanted, after a sort key. Only jobs made in the same second are put in order by their place."""
         at = bisect_left(self._by_time, (str(after[0]),)) if after else 0
@@ -139,13 +150,16 @@ class Jobs:
 
     def _filled(self, kept: _Kept, positions: Positions, nodes_of: Callable[[Family], list[str]] | None) -> JobRow:
         row = kept.row
-        return msgspec.structs.replace(
-            row,
-            position=positions.get(f"{row.namespace}/{row.workload}"),
-            cluster_queue=row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue),
-            nodes=UNSET if nodes_of is None else nodes_of(kept.family),
-            gpus=in_text(self._flavors.cards(kept.shared)) if kept.shared and self._flavors.any_shared else row.gpus,
-        )
+        found = {
+            "position": positions.get(f"{row.namespace}/{row.workload}"),
+            "cluster_queue": row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue),
+            "gpus": in_text(self._flavors.cards(kept.shared)) if kept.shared and self._flavors.any_shared else row.gpus,
+        }
+        if nodes_of is not None:
+            return msgspec.structs.replace(row, **found, nodes=nodes_of(kept.family))
+        if any(getattr(kept.filled, name) != value for name, value in found.items()):
+            kept.filled = msgspec.structs.replace(row, **found)
+        return kept.filled
 
     def _count(self, namespace: str, change: int) -> None:
         number = self._unfinished.get(namespace, 0) + change
@@ -171,6 +185,7 @@ def row_of(workload: View) -> JobRow:
         cluster_queue=admission.get("clusterQueue", ""),
         flavors=given_flavors(workload),
         priority=spec.get("priority", 0),
+        owner=owner_named(workload),
     )
 
 

@@ -10,14 +10,22 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 from gpuaas.base.errors import ApiError
-from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from gpuaas.client.kueue import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    TOPOLOGIES,
+    WORKLOADS,
+)
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.kueue.explain.snapshot import Picture, engine_of
 from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.views.configured import configuration
 from gpuaas.views.jobs import JobFilter, Positions
-from gpuaas.views.rows import GpuRow, JobRow, NodeTypes, QueueRow
+from gpuaas.views.rows import FreeRow, GpuRow, JobRow, NodeTypes, QueueRow
 from gpuaas.views.snapshot import BETWEEN, Snapshot
 
 if TYPE_CHECKING:
@@ -57,7 +65,13 @@ async def visible(
 
 
 async def jobs(
-    client: HttpClient, namespace: str, *, everywhere: bool, finished: bool = True, nodes: bool = False
+    client: HttpClient,
+    namespace: str,
+    *,
+    everywhere: bool,
+    finished: bool = True,
+    nodes: bool = False,
+    owner: str = "",
 ) -> tuple[list[JobRow], int]:
     """Rows of the namespace or of all that can be seen; and how many unfinished jobs other namespaces have."""
     snapshot, picture = Snapshot(), Picture()
@@ -78,7 +92,7 @@ async def jobs(
     positions = await _positions(client, picture)
     rows: list[JobRow] = []
     token = ""
-    wanted = JobFilter(None if everywhere else (namespace,), finished)
+    wanted = JobFilter(None if everywhere else (namespace,), finished, owner=owner)
     while True:
         nodes_of = snapshot.places.nodes_of if nodes else None
         page = snapshot.jobs.listed(wanted, positions, token=token, nodes_of=nodes_of)
@@ -112,6 +126,24 @@ async def gpus(client: HttpClient) -> list[GpuRow]:
             raise
         usage = False
     return snapshot.gpus.listed(usage=usage)
+
+
+async def free(client: HttpClient, namespace: str) -> list[FreeRow]:
+    """For one who may see all nodes and pods, by way of the namespace's queues: whether a user may submit elsewhere
+    would be a question for each namespace."""
+    snapshot, picture = Snapshot(), Picture(partial=frozenset(("workloads",)))
+    for resource in (NODES, PODS):
+        async for obj in paged(client, resource):
+            snapshot.take(resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"], obj)
+    picture.flavors = await visible(client, RESOURCE_FLAVORS)
+    picture.cohorts = await visible(client, COHORTS)
+    picture.cluster_queues = await visible(client, CLUSTER_QUEUES)
+    picture.checks = await visible(client, ADMISSION_CHECKS)
+    picture.topologies = await visible(client, TOPOLOGIES)
+    snapshot.take_all(RESOURCE_FLAVORS, picture.flavors)
+    snapshot.take_all(LOCAL_QUEUES, await _of_namespace(client, LOCAL_QUEUES, namespace))
+    engine = engine_of(picture)  # usage is what the queues' statuses say
+    return snapshot.free(lambda _: True, engine.left)
 
 
 async def node_types(client: HttpClient) -> NodeTypes:

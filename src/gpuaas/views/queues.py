@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from gpuaas.base.quantity import parse_quantity
 from gpuaas.devices.shares import in_text
 from gpuaas.kueue.ledger import is_gpu
 from gpuaas.views.flavors import Flavors
+from gpuaas.views.free import UsableQueue
 from gpuaas.views.rows import QueueRow
 
 View = Mapping[str, Any]
@@ -23,6 +24,7 @@ class Queues:
         self._rows: dict[str, tuple[QueueRow, ...]] = {}
         self._flavors = flavors or Flavors()
         self._local: dict[tuple[str, str], str] = {}
+        self._stopped: set[tuple[str, str]] = set()
 
     def cluster_queue_changed(self, name: str, obj: View | None) -> None:
         if obj is None:
@@ -33,8 +35,23 @@ class Queues:
     def local_queue_changed(self, namespace: str, name: str, obj: View | None) -> None:
         if obj is None:
             self._local.pop((namespace, name), None)
+            self._stopped.discard((namespace, name))
+            return
+        spec = obj.get("spec") or {}
+        self._local[namespace, name] = spec.get("clusterQueue", "")
+        if spec.get("stopPolicy", "None") == "None":
+            self._stopped.discard((namespace, name))
         else:
-            self._local[namespace, name] = (obj.get("spec") or {}).get("clusterQueue", "")
+            self._stopped.add((namespace, name))
+
+    def usable(self, may_use: Callable[[str], bool]) -> list[UsableQueue]:
+        """The LocalQueues that are not stopped, of the namespaces where one may submit."""
+        allowed = {namespace for namespace in self.namespaces() if may_use(namespace)}
+        return [
+            UsableQueue(*where, leads_to)
+            for where, leads_to in sorted(self._local.items())
+            if where[0] in allowed and where not in self._stopped
+        ]
 
     def cluster_queue_of(self, namespace: str, name: str) -> str:
         return self._local.get((namespace, name), "")

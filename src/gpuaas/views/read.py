@@ -15,14 +15,20 @@ from gpuaas.views.served import NotServed
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
-    from gpuaas.views.rows import GpuRow, JobRow, NodeTypes, QueueRow
+    from gpuaas.views.rows import FreeRow, GpuRow, JobRow, NodeTypes, QueueRow
 
 T = TypeVar("T")
 _without: set[str] = set()  # addresses of servers that do not serve rows
 
 
 async def jobs(
-    client: HttpClient, namespace: str, *, everywhere: bool = False, finished: bool = True, nodes: bool = False
+    client: HttpClient,
+    namespace: str,
+    *,
+    everywhere: bool = False,
+    finished: bool = True,
+    nodes: bool = False,
+    owner: str = "",
 ) -> tuple[list[JobRow], int]:
     """Rows, and how many unfinished jobs other namespaces have. Without rights there are no rows, and no error."""
     where = "" if everywhere else namespace
@@ -30,10 +36,13 @@ async def jobs(
     async def from_lists() -> tuple[list[JobRow], int]:
         from gpuaas.views import lists
 
-        return await lists.jobs(client, namespace, everywhere=everywhere, finished=finished, nodes=nodes)
+        return await lists.jobs(client, namespace, everywhere=everywhere, finished=finished, nodes=nodes, owner=owner)
+
+    async def asked() -> tuple[list[JobRow], int]:
+        return await served.jobs(client, where, finished=finished, nodes=nodes, owner=owner)
 
     try:
-        return await _first(client, lambda: served.jobs(client, where, finished=finished, nodes=nodes), from_lists)
+        return await _first(client, asked, from_lists)
     except ApiError as error:
         if error.code != 403:
             raise
@@ -56,6 +65,22 @@ async def gpus(client: HttpClient, *, details: bool = True) -> list[GpuRow]:
         return await lists.gpus(client)
 
     return await _first(client, lambda: served.gpus(client, details=details), from_lists)
+
+
+async def free(client: HttpClient, namespace: str) -> list[FreeRow]:
+    """For the caller; none where neither the server computes them nor nodes, pods and quotas are to be seen."""
+
+    async def from_lists() -> list[FreeRow]:
+        from gpuaas.views import lists
+
+        return await lists.free(client, namespace)
+
+    try:
+        return await _first(client, lambda: served.free(client), from_lists)
+    except ApiError as error:
+        if error.code != 403:
+            raise
+        return []
 
 
 async def node_types(client: HttpClient) -> NodeTypes:

@@ -29,6 +29,8 @@ class JobRow(msgspec.Struct, rename="camel", gc=False):
     cluster_queue: str
     flavors: list[str]
     priority: int
+    owner: str = ""
+    """The user who created it; "" where that is not known."""
     nodes: list[str] | UnsetType = UNSET
 
     def shown(self, now: float) -> dict[str, Any]:
@@ -38,6 +40,7 @@ class JobRow(msgspec.Struct, rename="camel", gc=False):
         found: dict[str, Any] = {
             "namespace": self.namespace,
             "job": self.job,
+            "owner": self.owner,
             "queue": self.queue,
             "state": self.state,
             "position": self.position,
@@ -82,6 +85,8 @@ class NodeGpus(msgspec.Struct):
     total: int
     used: int | None
     free: int | None
+    users: dict[str, int] = {}
+    """How many each user holds."""
 
 
 class GpuRow(msgspec.Struct, rename="camel"):
@@ -95,6 +100,41 @@ class GpuRow(msgspec.Struct, rename="camel"):
     cards: str = ""
     """How many whole cards the total stands for: a slice is its part of a card."""
     cards_used: str | None = None
+    users: dict[str, int] = {}
+    """How many each user holds, by name; only the caller's own for one who may not list all pods."""
+
+    def shown(self) -> dict[str, Any]:
+        """As `gpuaas gpus -o json` shows it."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
+
+
+class QueueGpus(msgspec.Struct, rename="camel"):
+    """What one LocalQueue would admit now, and nodes have free."""
+
+    namespace: str
+    queue: str
+    cluster_queue: str
+    free: int
+    largest: int
+
+
+class FreeRow(msgspec.Struct, rename="camel"):
+    """The free GPUs of one product: on all nodes, and for the caller. No names of nodes, pods or other users."""
+
+    product: str
+    resource: str
+    total: int
+    free: int
+    """On nodes that take new pods."""
+    largest: int
+    """The most that are free on one node: a pod that asks for more waits, however many there are in all."""
+    for_you: int
+    """The most that one of the caller's queues would admit now without evicting anything, of those that are free."""
+    largest_for_you: int
+    """The same for one pod."""
+    queues: list[QueueGpus]
+    """The caller's queues with the most, best first."""
 
     def shown(self) -> dict[str, Any]:
         """As `gpuaas gpus -o json` shows it."""
@@ -115,6 +155,8 @@ class Holder(msgspec.Struct):
     pod: str
     resource: str
     amount: int
+    owner: str = ""
+    """The user whose pod it is; "" where that is not known."""
 
 
 class NodeRow(msgspec.Struct):

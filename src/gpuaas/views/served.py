@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gpuaas.base.errors import ApiError
-from gpuaas.views.rows import GROUP, VERSION, GpuRow, JobRow, NodeRow, NodeTypes, QueueRow
+from gpuaas.views.rows import GROUP, VERSION, FreeRow, GpuRow, JobRow, NodeRow, NodeTypes, QueueRow
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -39,18 +39,23 @@ class _Gpus(msgspec.Struct):
     items: list[GpuRow]
 
 
+class _Free(msgspec.Struct):
+    items: list[FreeRow]
+
+
 class _Nodes(msgspec.Struct):
     items: list[NodeRow]
 
 
 async def jobs(
-    client: HttpClient, namespace: str, *, finished: bool = True, nodes: bool = False
+    client: HttpClient, namespace: str, *, finished: bool = True, nodes: bool = False, owner: str = ""
 ) -> tuple[list[JobRow], int]:
     """All pages; and how many unfinished jobs other namespaces have."""
     rows: list[JobRow] = []
     token = ""
     while True:
-        query = {"finished": _flag(finished), "nodes": _flag(nodes), **({"continue": token} if token else {})}
+        query = {"finished": _flag(finished), "nodes": _flag(nodes)}
+        query |= {key: value for key, value in (("owner", owner), ("continue", token)) if value}
         page = await _get(client, _path("jobs", namespace), query, _Jobs)
         rows += page.items
         token = page.metadata.get("continue", "")
@@ -70,6 +75,10 @@ async def queues(client: HttpClient, namespace: str) -> list[QueueRow]:
 
 async def gpus(client: HttpClient, *, details: bool) -> list[GpuRow]:
     return (await _get(client, _path("gpus"), {"details": _flag(details)}, _Gpus)).items
+
+
+async def free(client: HttpClient) -> list[FreeRow]:
+    return (await _get(client, _path("free"), {}, _Free)).items
 
 
 async def node_types(client: HttpClient) -> NodeTypes:

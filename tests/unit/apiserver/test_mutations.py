@@ -57,7 +57,7 @@ def test_a_configuration_is_applied(api: Api, place: str) -> None:
     )
     made = api.send("POST", DEPLOYMENTS.format(place), deployment(replicas=3))
     assert made.status == 201, made
-    assert made.body["metadata"]["annotations"] == {"own": "x", "by": "policy"}
+    assert made.body["metadata"]["annotations"] == {"own": "x", "by": "policy", "gpuaas.dev/owner": "admin"}
     assert made.body["spec"]["replicas"] == 6
     containers = made.body["spec"]["template"]["spec"]["containers"]
     assert [one["name"] for one in containers] == ["c", "side"]

@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 from tests.unit.apiserver.conftest import Api
 from tests.unit.apiserver.security.conftest import binding, policy, role, rule, user
-from tests.unit.views.objects import cluster_queue, local_queue, node, pod, workload
+from tests.unit.views.objects import cluster_queue, flavor, local_queue, node, pod, workload
 
 from gpuaas.apiserver.http import Request, Response
 from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.views import Views, mount_views
 from gpuaas.apiserver.views_feed import feed
 from gpuaas.base.errors import ApiError
-from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.views.snapshot import Snapshot
 
@@ -42,8 +42,13 @@ def views() -> Views:
     seen.take_all(LOCAL_QUEUES, [local_queue("lq", "cq", "team-a"), local_queue("lq", "other", "team-b")])
     seen.take_all(CLUSTER_QUEUES, [cluster_queue("cq"), cluster_queue("other")])
     seen.take_all(NODES, [node("n1")])
-    seen.take_all(PODS, [pod("p", "team-a", on="n1", owner="uid-of-x"), pod("q", "team-b", on="n1", gpus=2)])
-    return Views(seen, RBAC, dict, lambda namespace, name, _: {"subject": f"{namespace}/{name}"})
+    seen.take_all(
+        PODS,
+        [pod("p", "team-a", on="n1", owner="uid-of-x", user="ann"), pod("q", "team-b", on="n1", gpus=2, user="sub")],
+    )
+    seen.take_all(RESOURCE_FLAVORS, [flavor("l4")])
+    quotas = {"other": {("l4", "nvidia.com/gpu"): 7}}
+    return Views(seen, RBAC, dict, lambda namespace, name, _: {"subject": f"{namespace}/{name}"}, left=quotas.get)
 
 
 def jobs_of(who: User, **more: Any) -> list[str]:
@@ -68,6 +73,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "all queues": (lambda: views().queues(user("ann")), 'cannot list resource "clusterqueues"'),
     "queues of a namespace": (lambda: views().queues(user("fleet"), "team-a"), 'cannot list resource "localqueues"'),
     "gpus without a queue": (lambda: views().gpus(user("nowhere")), 'cannot list resource "nodes"'),
+    "free without a queue": (lambda: views().free(user("nowhere")), 'cannot list resource "nodes"'),
     "nodes": (lambda: views().nodes(user("ann")), 'cannot list resource "nodes"'),
     "node types": (lambda: views().node_types(user("ann")), 'cannot list resource "nodes"'),
 }
@@ -89,6 +95,31 @@ def test_sums_of_gpus_are_for_all_who_may_use_a_queue_and_details_for_who_may_li
     (row,) = views().gpus(user(who), details=True)
     assert (row.total, row.used, row.free) == (4, 3, 1)
     assert [(each.node, each.used) for each in row.per_node] == per_node
+
+
+@pytest.mark.parametrize(("who", "users"), [("ann", {"ann": 1}), ("sub", {"sub": 2}), ("ops", {"sub": 2, "ann": 1})])
+def test_others_names_are_for_who_may_list_all_pods(who: str, users: dict[str, int]) -> None:
+    (row,) = views().gpus(user(who), details=True)
+    assert row.users == users
+    assert all(each.users == (users if who == "ops" else {}) for each in row.per_node)
+
+
+@pytest.mark.parametrize(
+    ("who", "namespace", "for_you", "queues"),
+    [
+        ("sub", "", 1, ["lq"]),
+        ("sub", "team-b", 1, ["lq"]),
+        ("sub", "team-a", 0, []),
+        ("ann", "", 0, []),
+        ("fleet", "", 0, []),
+    ],
+)
+def test_what_is_free_for_a_user_is_what_queues_give_where_they_may_submit(
+    who: str, namespace: str, for_you: int, queues: list[str]
+) -> None:
+    (row,) = views().free(user(who), namespace)
+    assert (row.total, row.free, row.largest, row.for_you) == (4, 1, 1, for_you)
+    assert [each.queue for each in row.queues] == queues
 
 
 def test_who_holds_gpus_of_a_node_is_for_who_may_list_all_pods() -> None:
@@ -175,6 +206,8 @@ def _names(api: Api) -> list[str]:
         ("GET", "/namespaces/default/jobs/before/why/more", 404),
         ("GET", "/jobs/before/why", 404),
         ("GET", "/namespaces/default/jobs/before", 404),
+        ("GET", "/free", 200),
+        ("GET", "/namespaces/default/free", 200),
         ("GET", "/queues", 200),
         ("GET", "/namespaces/default/queues", 200),
         ("GET", "/gpus", 200),

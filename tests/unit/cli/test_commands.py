@@ -326,6 +326,23 @@ class TestUsers:
         again = running.run("user", "rm", "bob")
         assert (again.code, 'there is no user "bob"' in again.err) == (1, True)
 
+    def test_a_user_has_what_is_bound_to_their_groups(self, running: Place, tmp_path: Path) -> None:
+        out = ("-n", "team", "--out", str(tmp_path / "dora"))
+        assert running.run("user", "add", "dora", "--role", "view", "--group", "ml", "--group", "ops", *out).code == 0
+        config = running.kubeconfig(tmp_path / "dora")
+        made = {"metadata": {"name": "theirs"}}
+        path = "/api/v1/namespaces/team/configmaps"
+        assert running.ask(path, config=config, method="POST", body=made)[0] == 403
+        binding = {
+            "metadata": {"name": "ml-edit"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "ml"}],
+        }
+        where = "/apis/rbac.authorization.k8s.io/v1/namespaces/team/rolebindings"
+        assert running.ask(where, method="POST", body=binding)[0] == 201
+        assert running.ask(path, config=config, method="POST", body=made)[0] == 201
+        assert "ml,ops" in running.run("user", "list").out
+
     def test_a_token_ends_when_it_expires(self, running: Place, tmp_path: Path) -> None:
         running.run("user", "add", "carol", "--role", "view", "--expires", "2s", "--out", str(tmp_path / "carol"))
         config = running.kubeconfig(tmp_path / "carol")
@@ -341,6 +358,8 @@ class TestUsers:
             (["Not/A:Name"], "cannot be a user's name"),
             (["dave", "--cluster", "moon"], 'there is no cluster "moon"; there are: local, west'),
             (["dave", "-n", "Bad_Space"], "Bad_Space"),
+            (["dave", "--group", "system:masters"], "'system:masters' cannot be a group's name"),
+            (["dave", "--group", ""], "'' cannot be a group's name"),
         ],
     )
     def test_what_cannot_be_given_is_said(self, running: Place, words: list[str], said: str) -> None:

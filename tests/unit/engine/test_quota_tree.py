@@ -6,8 +6,9 @@ import pytest
 
 from gpuaas.engine.amounts import UNLIMITED
 from gpuaas.engine.tree import lowest_fit
+from gpuaas.engine.values import StopPolicy
 
-from .builders import Lab, cohort, queue
+from .builders import GPU, Lab, cohort, queue
 
 
 def test_a_lending_limit_keeps_the_rest_local_and_a_borrowing_limit_caps_what_is_taken() -> None:
@@ -22,6 +23,15 @@ def test_a_lending_limit_keeps_the_rest_local_and_a_borrowing_limit_caps_what_is
     assert (a.parent.usage[fr], lab.free("a"), lab.free("b")) == (14, 0, 0), "a's unused 2 of nominal are lent out"
     lab.finish("a8")
     assert (a.parent.usage[fr], lab.free("a"), lab.free("b")) == (12, 8, 2)
+
+
+def test_the_quota_that_is_left_is_told_by_flavor_and_of_no_queue_that_admits_nothing() -> None:
+    lab = Lab(queue("a", (10, 5, 4), "co"), queue("b", 10, "co"), queue("held", 10, stop=StopPolicy.HOLD))
+    lab.run("a8", "a", 8)
+    flavor = next(iter(lab.engine.left("a") or {}))[0]
+    assert lab.engine.left("a") == {(flavor, GPU): lab.free("a")} == {(flavor, GPU): 7}
+    assert lab.engine.left("held") is None
+    assert lab.engine.left("unknown") is None
 
 
 @pytest.fixture

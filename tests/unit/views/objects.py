@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuaas.api.owner import OWNER
+
 Object = dict[str, Any]
 AT = "2026-11-15T12:00:00Z"
 
 
 def workload(
-    name: str, namespace: str = "ns", *, gpus: int = 1, queue: str = "lq", at: str = AT, owner: str = "", **more: Any
+    name: str,
+    namespace: str = "ns",
+    *,
+    gpus: int = 1,
+    queue: str = "lq",
+    at: str = AT,
+    owner: str = "",
+    user: str = "",
+    **more: Any,
 ) -> Object:
     """`conditions`: types that are True. `admitted`: the ClusterQueue it was admitted by."""
     containers = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}]
@@ -26,6 +36,7 @@ def workload(
             "creationTimestamp": at,
             "generation": 1,
             **({"ownerReferences": references} if references else {}),
+            **({"annotations": {OWNER: user}} if user else {}),
         },
         "spec": {
             "queueName": queue,
@@ -66,16 +77,33 @@ def cluster_queue(name: str, *, used: str = "1", waiting: int = 0) -> Object:
     }
 
 
-def node(name: str, product: str = "L4", gpus: int = 4) -> Object:
+def flavor(name: str, **labels: str) -> Object:
+    return {"metadata": {"name": name}, "spec": {"nodeLabels": labels}}
+
+
+def node(name: str, product: str = "L4", gpus: int = 4, *, ready: bool = True, cordoned: bool = False) -> Object:
+    labels = {"nvidia.com/gpu.product": product, "gpuaas.dev/executor": "simulated"}
     return {
-        "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": product, "gpuaas.dev/executor": "simulated"}},
-        "status": {"allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "8"}, "conditions": [_condition("Ready")]},
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"unschedulable": True} if cordoned else {},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": str(gpus), "cpu": "8"},
+            "conditions": [_condition("Ready")] if ready else [],
+        },
     }
 
 
 def pod(
-    name: str, namespace: str = "ns", *, on: str = "", gpus: int = 1, phase: str = "Running", owner: str = ""
+    name: str,
+    namespace: str = "ns",
+    *,
+    on: str = "",
+    gpus: int = 1,
+    phase: str = "Running",
+    owner: str = "",
+    user: str = "",
 ) -> Object:
+    """`owner`: the uid in its reference; `user`: who created it."""
     requests = {"nvidia.com/gpu": str(gpus)} if gpus else {}
     return {
         "metadata": {
@@ -83,6 +111,7 @@ def pod(
             "namespace": namespace,
             "uid": f"uid-{namespace}-{name}",
             **({"ownerReferences": [{"uid": owner}]} if owner else {}),
+            **({"annotations": {OWNER: user}} if user else {}),
         },
         "spec": {
             "containers": [{"name": "main", "resources": {"requests": requests}}],

@@ -37,11 +37,14 @@ def names(seen: Snapshot, wanted: JobFilter | None = None, positions: dict[str, 
 
 
 def test_a_job_that_waits_is_shown_with_its_place_and_the_cluster_queue_its_queue_leads_to() -> None:
-    seen = snapshot(workloads=[workload("w", owner="train", gpus=2)], local_queues=[local_queue("lq", "cq")])
+    seen = snapshot(
+        workloads=[workload("w", owner="train", gpus=2, user="ann")], local_queues=[local_queue("lq", "cq")]
+    )
     (row,) = seen.jobs.listed(JobFilter(), {"ns/w": 3}).rows
     assert row.shown(NOW) == {
         "namespace": "ns",
         "job": "job/train",
+        "owner": "ann",
         "queue": "lq",
         "state": "Pending",
         "position": 3,
@@ -82,7 +85,7 @@ def test_nodes_are_found_through_all_that_stands_between_a_job_and_its_pods() ->
 
 
 ORDERED = (
-    workload("late", at="2026-11-15T13:00:00Z"),
+    workload("late", at="2026-11-15T13:00:00Z", user="ann"),
     workload("second"),
     workload("first"),
     workload("runs", conditions=("Admitted", "QuotaReserved"), queue="other"),
@@ -99,6 +102,8 @@ ORDERED = (
         (JobFilter(("ns",), finished=False), ["runs", "first", "second", "late"]),
         (JobFilter(states=("Admitted", "Succeeded")), ["over", "runs"]),
         (JobFilter(queue="other"), ["runs"]),
+        (JobFilter(owner="ann"), ["late"]),
+        (JobFilter(owner="an"), []),
         (JobFilter(()), []),
     ],
 )
@@ -185,8 +190,9 @@ def test_a_queue_has_a_row_for_each_flavor_and_resource() -> None:
 def test_gpus_are_summed_by_product_and_only_pods_that_have_not_finished_use_them() -> None:
     nodes = [node("n2"), node("n1"), node("big", "H200", 8)]
     pods = [
-        pod("a", on="n1", gpus=3),
-        pod("over", on="n1", phase="Succeeded"),
+        pod("a", on="n1", gpus=2, user="ann"),
+        pod("b", on="n1", gpus=1),
+        pod("over", on="n1", phase="Succeeded", user="bob"),
         pod("waits", phase="Pending"),
         pod("cpu", on="n1", gpus=0),
     ]
@@ -201,22 +207,23 @@ def test_gpus_are_summed_by_product_and_only_pods_that_have_not_finished_use_the
         "used": 3,
         "free": 5,
         "perNode": [
-            {"node": "n1", "total": 4, "used": 3, "free": 1},
-            {"node": "n2", "total": 4, "used": 0, "free": 4},
+            {"node": "n1", "total": 4, "used": 3, "free": 1, "users": {"ann": 2}},
+            {"node": "n2", "total": 4, "used": 0, "free": 4, "users": {}},
         ],
         "cards": "8",
         "cardsUsed": "3",
+        "users": {"ann": 2},
     }
     assert [(row.used, row.free) for row in seen.gpus.listed(usage=False)] == [(None, None), (None, None)]
     assert [row.per_node for row in seen.gpus.listed(per_node=False)] == [[], []]
 
 
 def test_a_node_names_who_holds_its_gpus_only_where_that_is_asked_for() -> None:
-    seen = snapshot(nodes=[node("n1")], pods=[pod("a", on="n1", gpus=3)])
+    seen = snapshot(nodes=[node("n1")], pods=[pod("a", on="n1", gpus=3, user="ann")])
     (row,) = seen.gpus.nodes()
-    assert (row.used, [(each.namespace, each.pod, each.amount) for each in row.holders]) == (
+    assert (row.used, [(each.namespace, each.pod, each.amount, each.owner) for each in row.holders]) == (
         {"nvidia.com/gpu": 3},
-        [("ns", "a", 3)],
+        [("ns", "a", 3, "ann")],
     )
     (row,) = seen.gpus.nodes(holders=False)
     assert (row.used, row.holders, row.gpus) == ({}, [], {"nvidia.com/gpu": 4})

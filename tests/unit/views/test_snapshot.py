@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.views.objects import cluster_queue, local_queue, node, pod, workload
+from tests.unit.views.objects import cluster_queue, flavor, local_queue, node, pod, workload
 
-from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import NODES, PODS, REPLICA_SETS
 from gpuaas.views.jobs import JobFilter
@@ -36,12 +36,13 @@ OBJECTS = st.one_of(
     ),
     st.tuples(st.just(LOCAL_QUEUES), st.builds(local_queue, NAMES, NAMES, SPACES)),
     st.tuples(st.just(CLUSTER_QUEUES), st.builds(cluster_queue, NAMES, waiting=st.integers(0, 2))),
+    st.tuples(st.just(RESOURCE_FLAVORS), st.builds(flavor, NAMES)),
     st.tuples(st.just(NODES), st.builds(node, NAMES, st.sampled_from(("L4", "H200")), st.integers(0, 4))),
     st.tuples(
         st.just(PODS),
         st.builds(
             pod, NAMES, SPACES, on=st.sampled_from(("", "a", "b")), gpus=st.integers(0, 2), owner=UIDS,
-            phase=st.sampled_from(("Running", "Succeeded")),
+            user=st.sampled_from(("", "ann", "bob")), phase=st.sampled_from(("Running", "Succeeded")),
         ),
     ),
     st.tuples(st.just(REPLICA_SETS), st.builds(replica_set, NAMES, SPACES, UIDS)),
@@ -58,6 +59,7 @@ def everything(snapshot: Snapshot, positions: dict[str, int]) -> tuple[Any, ...]
         snapshot.queues.namespaces(),
         snapshot.gpus.listed(),
         snapshot.gpus.nodes(),
+        snapshot.free(lambda _: True, lambda _: {("a", "nvidia.com/gpu"): 3, ("b", "nvidia.com/gpu"): 1}),
     )
 
 

@@ -22,6 +22,7 @@ class Party(Part):
     cluster_queue: str = ""
     priority: Int32 = 0
     owner: Annotated[str, says("What the workload was made for: Job/train, RayCluster/dev.")] = ""
+    user: Annotated[str, says("Who created it, as its annotation gpuaas.dev/owner says.")] = ""
 
 
 class PreemptionSpec(Part):

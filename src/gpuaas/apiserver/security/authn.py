@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 
 from gpuaas.apiserver.security.certs import cluster_of, subject_of
+from gpuaas.apiserver.security.groups import Groups
 from gpuaas.apiserver.security.identity import CREDENTIAL_ID, Attributes, User, authenticated
 from gpuaas.apiserver.security.serviceaccounts import InvalidToken, ServiceAccounts, Verified
 from gpuaas.apiserver.security.tokens import Users
@@ -22,10 +23,18 @@ _SOCKET_TOKEN = "base64url.bearer.authorization.k8s.io."  # what a subprotocol b
 
 class Authenticator:
     def __init__(
-        self, users: Users, accounts: ServiceAccounts, *, client_certificates: bool, cluster: str = ""
+        self,
+        users: Users,
+        accounts: ServiceAccounts,
+        *,
+        client_certificates: bool,
+        cluster: str = "",
+        groups: Groups | None = None,
     ) -> None:
         """`client_certificates`: TLS asks for them and has verified what it hands over. Those that another cluster
-        than `cluster` has signed mean nothing here, though one authority stands behind both."""
+        than `cluster` has signed mean nothing here, though one authority stands behind both. `groups`: those that the
+        cluster keeps, which people are in besides the groups their credential names."""
+        self._groups = groups or Groups()
         self._users = users
         self._accounts = accounts
         self._client_certificates = client_certificates
@@ -36,12 +45,13 @@ class Authenticator:
         if self._client_certificates:
             user = _from_certificate(peer_certificate(), self._cluster)
             if user is not None:
-                return user
+                return self._groups.joined(user)
         token = bearer_token(headers.get(b"authorization")) or socket_token(headers)
         if not token:
             return None
         try:
-            return self._users.authenticate(token) or self._account(token)
+            person = self._users.authenticate(token)
+            return self._account(token) if person is None else self._groups.joined(person)
         except InvalidToken:
             return None
 
@@ -51,7 +61,7 @@ class Authenticator:
         shared = tuple(audience for audience in audiences or ours if audience in ours)
         user = self._users.authenticate(token) if shared else None
         if user is not None:
-            return Verified(user, shared), ""
+            return Verified(self._groups.joined(user), shared), ""
         try:
             verified = self._accounts.authenticate(token, audiences)
         except InvalidToken as error:

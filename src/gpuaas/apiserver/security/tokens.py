@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -60,6 +60,16 @@ class Users:
         user, expires = found
         return user if expires is None or self._clock.now() < expires else None
 
+    def is_current(self, name: str, uid: str) -> bool:
+        """Whether a user who was let in before may still be; of those not in the list nothing is known here."""
+        if not uid:
+            return True
+        self._refresh()
+        found = next((each for each in self._known.values() if each[0].uid == uid), None)
+        if found is None:
+            return name.startswith("system:serviceaccount:")
+        return found[1] is None or self._clock.now() < found[1]
+
     def list(self) -> tuple[UserRecord, ...]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=tuple[UserRecord, ...])
@@ -71,7 +81,7 @@ class Users:
             raise ValueError(f"{self._path} is not a list of users: {error}") from error
 
     def add(
-        self, name: str, ids: IdSource, *, groups: Sequence[str] = (), seconds: float | None = None
+        self, name: str, ids: IdSource, *, groups: Iterable[str] = (), seconds: float | None = None
     ) -> tuple[UserRecord, str]:
         """A new user and the token, which is not kept and cannot be shown again; `seconds` until it ends."""
         if not name or name.startswith("system:") or any(char.isspace() or not char.isprintable() for char in name):

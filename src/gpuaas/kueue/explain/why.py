@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from gpuaas.api.owner import owner_named
 from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.explain import Explanation
 from gpuaas.engine.reasons import Token
@@ -52,6 +53,7 @@ from gpuaas.kueue.explain.remedies import (
     selecting,
 )
 from gpuaas.kueue.explain.snapshot import Picture, engine_of, owner_of, pods_of, state_of
+from gpuaas.kueue.multikueue.explain import dispatch_lines
 from gpuaas.kueue.workload_state import conditions_of, is_kept_out, is_true
 
 View = Mapping[str, Any]
@@ -69,6 +71,7 @@ class Answer:
     ways: tuple[str, ...] = ()
     cluster_queue: str = ""
     position: int | None = None  # how many go before it
+    owner: str = ""  # the user who created it
 
     def as_object(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -83,6 +86,8 @@ class Answer:
             found["clusterQueue"] = self.cluster_queue
         if self.position is not None:
             found["position"] = self.position
+        if self.owner:
+            found["owner"] = self.owner
         return found
 
 
@@ -92,6 +97,10 @@ Explain = Callable[[str, Millis], Explanation | None]
 
 def why(picture: Picture, workload: View, now: Millis, explain: Explain | None = None) -> Answer:
     """`explain`: of an engine that stands where the cluster stands; without it one is made from the picture."""
+    return replace(_why(picture, workload, now, explain), owner=owner_named(workload))
+
+
+def _why(picture: Picture, workload: View, now: Millis, explain: Explain | None) -> Answer:
     conditions = conditions_of(workload)
     for look in (_finished, _leaving, _inactive, _running, _checking, _unseen, _unusable_queue, _unselected):
         answer = look(picture, workload, conditions)
@@ -104,6 +113,10 @@ def why(picture: Picture, workload: View, now: Millis, explain: Explain | None =
 
 def why_no_workload(job: View, kind: str, queues: Sequence[View], *, priorities: list[str] | None = None) -> Answer:
     """A job that has no workload: it names no queue, or none could be made."""
+    return replace(_why_no_workload(job, kind, queues, priorities), owner=owner_named(job))
+
+
+def _why_no_workload(job: View, kind: str, queues: Sequence[View], priorities: list[str] | None) -> Answer:
     meta, spec = job["metadata"], job.get("spec") or {}
     subject = f"{kind}/{meta['name']}"
     labels = meta.get("labels") or {}
@@ -187,7 +200,8 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
         state = state_of(workload)
         words = f"it was admitted by ClusterQueue {queue} at {since}"
         words += "" if state == "Running" else "; its pods are not all ready yet"
-        return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
+        evidence = (*_places(workload), *dispatch_lines(workload))
+        return Answer(_subject(workload), state, "Admitted", words, evidence, (), queue)
     unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
@@ -231,6 +245,7 @@ def _checking(picture: Picture, workload: View, conditions: Mapping[str, Any]) -
     queue = workload["status"]["admission"]["clusterQueue"]
     names = ", ".join(each["name"] for each in waiting) or "its checks"
     evidence = tuple(f"check {each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
+    evidence += tuple(dispatch_lines(workload))
     words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
     ways = tuple(answering(picture, workload, each["name"]) for each in waiting[:_MOST_WAYS])
     return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)

@@ -1,5 +1,6 @@
 """What a batch job under Kueue promises: it waits, runs where its flavor says, makes room, and comes back."""
 
+from gpuaas.api.owner import OWNER
 from gpuaas.client.kueue import FINALIZER, PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, PODS
@@ -61,7 +62,7 @@ def test_a_more_important_job_takes_the_place_of_a_lesser_one_which_comes_back(h
     stopped = house.get(JOBS, team, "lesser")
     assert stopped["spec"]["suspend"]
     assert "nodeSelector" not in stopped["spec"]["template"]["spec"], "its template is as it was"
-    assert "annotations" not in stopped["metadata"]
+    assert stopped["metadata"]["annotations"].keys() == {OWNER}
     house.until(lambda: any(each.startswith("Stopped: Preempted to accommodate") for each in house.events(team, "Job")))
     house.until(lambda: len(house.all(PODS, team)) == 1)
     end_pods(house, team)

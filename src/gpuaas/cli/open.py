@@ -1,0 +1,81 @@
+"""`gpuaas open`: the dashboard in a browser, signed in by a link that works once and for two minutes.
+
+The server makes the link for the user of the kubeconfig. On the server's own machine it leads to the plain
+port that is bound to loopback, where a browser has nothing to warn of.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from gpuaas.cli.context import Target, on_a_cluster
+
+if TYPE_CHECKING:
+    from gpuaas.client.http import HttpClient
+
+_TRIES = 40
+_AGAIN = 0.25  # seconds
+
+
+@click.command("open")
+@click.option("--print", "only_print", is_flag=True, help="Print the link and open nothing.")
+@on_a_cluster()
+def open_pages(target: Target, only_print: bool) -> None:
+    """Open the dashboard in a browser, signed in.
+
+    The link works once and for two minutes. It is printed where there is no browser.
+    """
+    found = target.work(_link)
+    opened = not only_print and _opened(found["url"])
+    target.show({**found, "opened": opened}, lambda: _tell(found, opened, only_print=only_print))
+
+
+async def _link(client: "HttpClient", _: str) -> dict[str, Any]:
+    import asyncio
+
+    import msgspec
+
+    from gpuaas.base.errors import ApiError
+
+    for last in (False,) * _TRIES + (True,):
+        try:
+            said = msgspec.json.decode(await client.raw("POST", "/ui/link"))
+            break
+        except ApiError as error:
+            if error.code == 503 and not last:  # it is starting
+                await asyncio.sleep(_AGAIN)
+            elif error.code in (403, 404, 405):
+                words = "this cluster has no dashboard of gpuaas: the embedded server has one (gpuaas up)"
+                raise click.ClickException(words) from None
+            else:
+                raise
+    server = urlsplit(client.access.server)
+    here = (server.hostname or "") in ("127.0.0.1", "::1", "localhost")
+    start = said["local"] if here and said["local"] else f"{server.scheme}://{server.netloc}"
+    return {"url": start + said["path"], "seconds": said["seconds"]}
+
+
+def _opened(url: str) -> bool:
+    """Whether a browser took it. One in a terminal would show the pages in place of the shell."""
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    import webbrowser
+
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False
+
+
+def _tell(found: dict[str, Any], opened: bool, *, only_print: bool) -> None:
+    if opened:
+        click.echo("the dashboard is open in your browser")
+        return
+    if not only_print:
+        click.echo("no browser could be opened here; follow this link, which works once and for two minutes:", err=True)
+    click.echo(found["url"])
+    if found["url"].startswith("https:"):
+        click.echo("a browser warns of the certificate until it trusts pki/ca.crt of the server's home", err=True)

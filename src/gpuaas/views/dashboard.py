@@ -1,0 +1,40 @@
+"""What the pages show beyond the commands' rows: the backlog, the preemption ledger, the last hour, and the cohorts' tree.
+
+Fed by the same changes as `Snapshot`, which has one of these inside the server only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuaas.client.kueue import COHORTS, PREEMPTIONS, WORKLOADS
+from gpuaas.client.protocol import Resource
+from gpuaas.views.backlog import Backlogs
+from gpuaas.views.history import History
+from gpuaas.views.preemptions import Preemptions
+
+View = Mapping[str, Any]
+FOLLOWED_BY_PAGES = (COHORTS, PREEMPTIONS)
+
+
+class Dashboard:
+    def __init__(self, cluster_queue_of: Callable[[str, str], str], now: Callable[[], float]) -> None:
+        self.backlogs = Backlogs(cluster_queue_of)
+        self.preemptions = Preemptions()
+        self.history = History(now)
+        self.parents: dict[str, str] = {}
+        """Of each cohort that names one."""
+
+    def take(self, resource: Resource, namespace: str, name: str, obj: View | None) -> None:
+        if resource == WORKLOADS:
+            self.backlogs.workload_changed(namespace, name, obj)
+            self.history.workload_changed(namespace, name, obj)
+        elif resource == PREEMPTIONS:
+            self.preemptions.changed(namespace, name, obj)
+            self.history.preempted(namespace, name, obj)
+        elif resource == COHORTS:
+            parent = ((obj or {}).get("spec") or {}).get("parentName", "")
+            self.parents.pop(name, None)
+            if parent:
+                self.parents[name] = parent
