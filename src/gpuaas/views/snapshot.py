@@ -21,6 +21,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.cards import Cards
 from gpuaas.views.dashboard import FOLLOWED_BY_PAGES, Dashboard
 from gpuaas.views.flavors import Flavors
 from gpuaas.views.free import Left, free_rows
@@ -60,6 +61,7 @@ class Snapshot:
         self.flavors = Flavors()
         self.queues = Queues(self.flavors)
         self.gpus = Gpus()
+        self.cards = Cards()
         self.places = Places()
         self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
         self.dashboard = None if now is None else Dashboard(self.queues.cluster_queue_of, now)
@@ -68,7 +70,7 @@ class Snapshot:
             CLUSTER_QUEUES: lambda _, name, obj: self.queues.cluster_queue_changed(name, obj),
             RESOURCE_FLAVORS: lambda _, name, obj: self.flavors.changed(name, obj),
             LOCAL_QUEUES: self.queues.local_queue_changed,
-            NODES: lambda _, name, obj: self.gpus.node_changed(name, obj),
+            NODES: self._node_changed,
             PODS: self._pod_changed,
             **{resource: partial(self.places.owner_changed, resource.kind) for resource in BETWEEN},
         }
@@ -94,6 +96,11 @@ class Snapshot:
         quotas = {name: found for name in names if (found := left(name)) is not None}
         return free_rows(self.gpus.offers(), self.flavors.node_labels, queues, quotas)
 
+    def _node_changed(self, _: str, name: str, obj: View | None) -> None:
+        self.gpus.node_changed(name, obj)
+        self.cards.node_changed(name, obj)
+
     def _pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
+        self.cards.pod_changed(namespace, name, obj)
         self.gpus.pod_changed(namespace, name, obj)
         self.places.pod_changed(namespace, name, obj)
