@@ -1,7 +1,7 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import cards, job, jobs, nodes, overview, preemptions, queue, quota, search
+from gpuaas.web.pages import cards, fleet, gallery, job, jobs, nodes, overview, preemptions, queue, quota, search
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -9,8 +9,12 @@ PAGES: tuple[Page, ...] = (
     jobs.PAGE,
     nodes.PAGE,
     cards.PAGE,
+    fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
     queue.PAGE,
     job.PAGE,
 )
+
+DEVELOPMENT: tuple[Page, ...] = (gallery.PAGE,)
+"""Served besides where GPUAAS_DEVELOPMENT is set."""
