@@ -67,6 +67,12 @@ def _preemption(_: argparse.Namespace) -> Any:
     return preemption.measure()
 
 
+def _web(_: argparse.Namespace) -> Any:
+    from bench import web
+
+    return web.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
@@ -74,6 +80,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "preemption": _preemption,
     "kueue": _kueue,
     "cli": _cli,
+    "web": _web,
 }
 
 if __name__ == "__main__":
