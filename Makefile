@@ -27,8 +27,8 @@ up: venv                        ## the control plane, in the foreground
 test: dev                       ## every test that needs no cluster
 	@$(BIN)/python -m pytest -q -m "not real"
 
-check: dev                      ## style, types, import contracts
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+check: dev                      ## style, types, import contracts, words
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python -m docs_build.style
 
 docs: dev                       ## the reference pages, from the code
 	@$(BIN)/python -m docs_build

@@ -22,7 +22,7 @@ import hpack
 from gpuaas.apiserver import frames
 from gpuaas.apiserver.http import Request, Response
 from gpuaas.apiserver.http2 import Http2Connection
-from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.load_shedding import Slices
 
 ROUNDS, REQUESTS = 9, 1_000
 BODIES = {"GET of 900 bytes": b"x" * 900, "LIST of 200 kB": b"x" * 200_000}

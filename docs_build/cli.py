@@ -12,8 +12,9 @@ from gpuaas.cli.main import cli
 _GROUPS: Final = {
     "Run it": ("up", "down", "status", "doctor"),
     "Submit and look": ("open", "run", "notebook", "ps", "why", "logs", "cancel"),
-    "Queues and GPUs": ("queues", "gpus", "top", "audit", "stop", "resume"),
+    "Queues and GPUs": ("queues", "gpus", "share", "mig", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),
+    "Many clusters": ("fleet",),
     "Administer": ("user", "backup", "restore"),
     "Try and check": ("demo", "replay"),
 }

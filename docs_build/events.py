@@ -62,7 +62,7 @@ class _Telling:
 
 
 def body() -> str:
-    importlib.import_module("gpuaas.assembly.crew")  # and with it every controller
+    importlib.import_module("gpuaas.assembly.start_controllers")  # and with it every controller
     tellings = set(_tellings(Source()))
     parts = [_INTRODUCTION]
     for area in _AREAS:

@@ -26,12 +26,12 @@ from gpuaas.apiserver.codec import negotiate
 from gpuaas.apiserver.headerblocks import HeaderBlocks, TooLarge
 from gpuaas.apiserver.http import Connection, Response, split_target
 from gpuaas.apiserver.http2 import Http2Connection, read_request
+from gpuaas.apiserver.load_shedding import Slices
 from gpuaas.apiserver.options import check_timeout
 from gpuaas.apiserver.read import _read_token, revision_number
 from gpuaas.apiserver.requestinfo import request_info, whole_number
 from gpuaas.apiserver.security.impersonation import wanted_user
 from gpuaas.apiserver.security.rules import quoted
-from gpuaas.apiserver.turns import Slices
 from gpuaas.base.numbers import integer
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.base.selectors import from_label_selector, parse_fields, parse_labels

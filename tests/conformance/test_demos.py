@@ -33,6 +33,26 @@ SECONDS = 120  # ours take a tenth of it; the machine may be busy
                 "the second starts by itself: Admitted=True Admitted",
             ],
         ),
+        (
+            "sharing",
+            [
+                "the node offers four shares: nvidia.com/gpu: 4",
+                "the fifth waits: QuotaReserved=False Pending",
+                "it is stopped: GPUMemoryOverLimit: stopped: the pod uses 20480 MiB of GPU memory, its budget is 11517 MiB",
+                "its neighbours go on: ",
+                "the fifth starts: Admitted=True Admitted",
+            ],
+        ),
+        (
+            "mig",
+            [
+                "the node offers seven slices: nvidia.com/mig-1g.5gb: 7",
+                "they save their state first: CheckpointSignal: SIGUSR1 sent before SIGTERM",
+                "a cut that cannot be fails: failed: nvidia.com/mig.config=all-9g.99gb: selected mig-config not present",
+                "and so are all seven jobs: 7 jobs on 7 slices",
+                "a card that cannot be changed keeps its slices: failed: ",
+            ],
+        ),
     ],
 )
 def test_a_demo_tells_its_story(name: str, lines: list[str], tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 /* A program that asks the driver for memory in one of the ways programs do: cuda_client WAY GIB... ; prints what it got.
- * A GIB of `f` frees the last allocation, `i` prints cuMemGetInfo, `w` waits for a line on standard input, `F` forks. */
+ * A GIB of `f` frees the last allocation, `i` prints cuMemGetInfo, `w` waits for a line on standard input, `F` forks, `s5`
+ * sleeps for 5 seconds, `x3` ends with exit code 3. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -87,6 +88,8 @@ int main(int count, char **words) {
             printf("free %.1f of %.1f\n", unused / 1073741824.0, total / 1073741824.0);
             break;
         case 'w': fflush(stdout); if (!fgets(line, sizeof line, stdin)) return 1; break;
+        case 's': fflush(stdout); usleep((useconds_t)(atof(words[i] + 1) * 1000000)); break;
+        case 'x': fflush(stdout); return atoi(words[i] + 1);
         case 'F':
             fflush(stdout);
             if (fork() > 0) { wait(NULL); return 0; }

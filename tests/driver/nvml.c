@@ -8,8 +8,13 @@
  *              "temperature": 40, "utilization": 0, "links": [0, 18], "pcie": [0, 40]}],
  *    "xids": [{"number": 1, "gpu": 0, "xid": 79}]}
  *
+ * Beside the file, the folder FILE.d has a file UUID.PID for each process of a test that uses a card, with the bytes it
+ * holds (and " mps" for a client of MPS), as the test's own libcuda.so.1 writes it; it counts while the process lives.
+ *
  * `init` and `error` are NVML codes (0 success, 4 no permission, 9 driver not loaded, 15 lost, 18 version mismatch). */
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,8 +200,46 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(void *h, pci_t *pci) {
     return OK;
 }
 
+/* What processes registered themselves; returns how many, at most `room` of them in `out`. */
+typedef struct { unsigned pid; u64 bytes; int mps; } registered_t;
+
+static int registered(const char *card, registered_t *out, int room) {
+    char folder[4096], uuid[96], path[4608], line[64];
+    const char *file = getenv("GPUAAS_TEST_NVML");
+    if (!file || text(card, "uuid", uuid, sizeof uuid) != OK) return 0;
+    snprintf(folder, sizeof folder, "%s.d", file);
+    DIR *listing = opendir(folder);
+    if (!listing) return 0;
+    int n = 0;
+    size_t length = strlen(uuid);
+    for (struct dirent *entry; (entry = readdir(listing)) && n < room;) {
+        if (strncmp(entry->d_name, uuid, length) != 0 || entry->d_name[length] != '.') continue;
+        unsigned pid = (unsigned)strtoul(entry->d_name + length + 1, NULL, 10);
+        snprintf(path, sizeof path, "/proc/%u/stat", pid);
+        int stat = open(path, O_RDONLY);
+        char state[512] = {0};
+        if (stat >= 0) {
+            if (read(stat, state, sizeof state - 1) < 0) state[0] = 0;
+            close(stat);
+        }
+        const char *behind = strrchr(state, ')');
+        if (!behind || behind[2] == 'Z' || behind[2] == 'X') continue; /* it has ended: the driver freed its memory */
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        int found = open(path, O_RDONLY);
+        ssize_t got = found >= 0 ? read(found, line, sizeof line - 1) : -1;
+        if (found >= 0) close(found);
+        if (got <= 0) continue;
+        line[got] = 0;
+        out[n++] = (registered_t){pid, strtoull(line, NULL, 10), strstr(line, "mps") != NULL};
+    }
+    closedir(listing);
+    return n;
+}
+
 static u64 used_on(const char *card, int at) {
     u64 used = 0;
+    registered_t processes[256];
+    for (int i = at < 0 ? registered(card, processes, 256) : 0; i > 0; i--) used += processes[i - 1].bytes;
     const char *lists[] = {member(card, "processes"), member(card, "mps")};
     for (int list = 0; list < 2; list++)
         for (int i = 0; i < count_of(lists[list]); i++) {
@@ -247,6 +290,13 @@ nvmlReturn_t nvmlDeviceGetPowerUsage(void *h, unsigned *out) {
     return *out = (unsigned)number(card, "milliwatts", 100000), OK;
 }
 
+nvmlReturn_t nvmlDeviceGetRemappedRows(void *h, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    CARD(h);
+    *corrected = *pending = 0;
+    *uncorrected = *failed = (unsigned)number(card, "rowFailure", 0);
+    return OK;
+}
+
 /* ---- Processes ---- */
 
 typedef struct { unsigned pid; u64 used; unsigned gpu_instance, compute_instance; } process_t;
@@ -264,6 +314,13 @@ static nvmlReturn_t processes(void *h, const char *list, unsigned *count, proces
             out[n] = (process_t){(unsigned)number(process, "pid", 0), (u64)number(process, "bytes", 0),
                                  (unsigned)number(its, "gi", 0xFFFFFFFF), (unsigned)number(its, "ci", 0xFFFFFFFF)};
         }
+        n++;
+    }
+    registered_t own[256];
+    int wants_mps = strcmp(list, "mps") == 0, others = strcmp(list, "graphics") == 0 || slice_of(h) >= 0;
+    for (int i = 0, total = others ? 0 : registered(card, own, 256); i < total; i++) {
+        if (wants_mps && !own[i].mps) continue; /* a client of MPS stands in both lists */
+        if (n < room && out) out[n] = (process_t){own[i].pid, own[i].bytes, 0xFFFFFFFF, 0xFFFFFFFF};
         n++;
     }
     *count = n;
@@ -341,11 +398,28 @@ nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(void *h, void *other, int *leve
 /* ---- Events ---- */
 
 typedef struct { void *device; u64 type, data; unsigned gpu_instance, compute_instance; } event_t;
-static long long last_event;
+static long long last_event, last_line;
+
+/* The line after `line` of FILE.d/xids, "UUID XID", which a process that faulted wrote; 0 where there is none. */
+static int xid_line(long long line, long *card, u64 *xid) {
+    const char *file = getenv("GPUAAS_TEST_NVML"), *gpus = member(machine(), "gpus");
+    char path[4608], uuid[96], own[96];
+    snprintf(path, sizeof path, "%s.d/xids", file ? file : "");
+    FILE *found = fopen(path, "r");
+    int there = 0;
+    while (found && fscanf(found, "%95s %llu", uuid, xid) == 2 && !there) there = line-- == 0;
+    if (found) fclose(found);
+    for (*card = 0; there && item(gpus, (int)*card); ++*card)
+        if (text(item(gpus, (int)*card), "uuid", own, sizeof own) == OK && strcmp(own, uuid) == 0) return 1;
+    return 0;
+}
 
 nvmlReturn_t nvmlEventSetCreate(void **set) {
     const char *xids = member(machine(), "xids");
     last_event = number(item(xids, count_of(xids) - 1), "number", 0); /* only what comes from now on */
+    long card;
+    u64 xid;
+    for (last_line = 0; xid_line(last_line, &card, &xid);) last_line++;
     return *set = handle(1), OK;
 }
 nvmlReturn_t nvmlEventSetFree(void *set) { return (void)set, OK; }
@@ -364,6 +438,13 @@ nvmlReturn_t nvmlEventSetWait_v2(void *set, event_t *event, unsigned millisecond
             if (number(xid, "number", 0) <= last_event) continue;
             last_event = number(xid, "number", 0);
             *event = (event_t){handle(number(xid, "gpu", 0) + 1), 8, (u64)number(xid, "xid", 0), 0xFFFFFFFF, 0xFFFFFFFF};
+            return OK;
+        }
+        long card;
+        u64 number_of;
+        if (xid_line(last_line, &card, &number_of)) {
+            last_line++;
+            *event = (event_t){handle(card + 1), 8, number_of, 0xFFFFFFFF, 0xFFFFFFFF};
             return OK;
         }
         if (waited >= milliseconds) return TIMEOUT;

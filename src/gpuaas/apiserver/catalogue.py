@@ -17,7 +17,7 @@ from gpuaas.apiserver.known_owners import KnownOwners
 from gpuaas.apiserver.known_statuses import KnownStatuses
 from gpuaas.base.errors import BadRequest
 from gpuaas.base.fielderrors import FieldError
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.memo import Repeats
 from gpuaas.machinery.schema.decode import normalize
 from gpuaas.machinery.schema.model import Schema
 

@@ -14,7 +14,7 @@ from gpuaas.apiserver.read import ListCache
 from gpuaas.base.clock import Clock
 from gpuaas.base.ids import IdSource
 from gpuaas.machinery.schema.model import SchemaSet
-from gpuaas.runtime.aside import Aside
+from gpuaas.runtime.quarantine import Aside
 from gpuaas.store import Store
 
 

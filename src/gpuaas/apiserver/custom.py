@@ -13,13 +13,13 @@ import msgspec
 import gpuaas
 from gpuaas.api.crds import Bundled
 from gpuaas.api.kinds import Behaviour, Column, Kind, Object, Scale
-from gpuaas.apiserver import alike
+from gpuaas.apiserver import validation_cache
 from gpuaas.apiserver.catalogue import Convert, Resource, Version
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.discovery import version_priority
 from gpuaas.apiserver.known_statuses import KnownStatuses
 from gpuaas.base.fielderrors import FieldError
-from gpuaas.base.repeats import FoundRight
+from gpuaas.base.memo import FoundRight
 from gpuaas.machinery.jsonpath import parse_path
 from gpuaas.machinery.openapi import schema_name
 from gpuaas.machinery.schema.model import Schema, SchemaSet
@@ -79,20 +79,20 @@ class CustomVersion:
         if found or self._speaks_of_metadata or (subresource == "status" and self.statuses is not None):
             return self._check(obj, old, subresource, found)
         if self._asks_no_words:
-            said = alike.outline(obj, old)
+            said = validation_cache.outline(obj, old)
         else:
-            said = (alike.content(obj), None if old is None else alike.content(old))
+            said = (validation_cache.content(obj), None if old is None else validation_cache.content(old))
         return self._checked.of((said, subresource), lambda: self._check(obj, old, subresource))
 
     @cached_property
     def statuses(self) -> KnownStatuses | None:
         if self._speaks_of_metadata or not self._asks_no_words:
             return None
-        return KnownStatuses(alike.free_numbers(self.openapi, self.kind.behaviour.free_numbers))
+        return KnownStatuses(validation_cache.free_numbers(self.openapi, self.kind.behaviour.free_numbers))
 
     @cached_property
     def _asks_no_words(self) -> bool:
-        return alike.asks_no_words(self.openapi)
+        return validation_cache.asks_no_words(self.openapi)
 
     @cached_property
     def _speaks_of_metadata(self) -> bool:

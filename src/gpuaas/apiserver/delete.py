@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from gpuaas.api.kinds import Object
-from gpuaas.apiserver.asking import asks_webhooks
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import dry_run_problems
 from gpuaas.apiserver.requestinfo import whole_number
 from gpuaas.apiserver.settling import told_when_visible
+from gpuaas.apiserver.webhook_retry import asks_webhooks
 from gpuaas.apiserver.write import put, remove
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.load_shedding import Slices
 from gpuaas.apiserver.wirelimits import (
     FIELD_OVERHEAD,
     MAX_BODY,

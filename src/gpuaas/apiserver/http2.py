@@ -31,7 +31,7 @@ from gpuaas.apiserver.http import (
     split_target,
 )
 from gpuaas.apiserver.http2_sending import CANCEL, WINDOW, Exchange, Outbox, Sender
-from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.load_shedding import Slices
 from gpuaas.apiserver.wirelimits import (
     MAX_BODY,
     MAX_HEADERS,

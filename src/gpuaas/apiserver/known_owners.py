@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gpuaas.api.kinds import Object
-from gpuaas.base.repeats import digest
+from gpuaas.base.memo import digest
 
 _MOST: Final = 256
 _LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept

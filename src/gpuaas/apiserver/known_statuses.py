@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gpuaas.apiserver import alike
-from gpuaas.base.repeats import digest
+from gpuaas.apiserver import validation_cache
+from gpuaas.base.memo import digest
 
 _MOST: Final = 8192
 _LARGEST: Final = 8 * 1024  # bytes; larger ones are rare, and would be most of what is kept
@@ -18,17 +18,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class KnownStatuses:
-    """Of one version of a kind, whose rules do not ask for the words and times of conditions (`alike.asks_no_words`)."""
+    """Of one version of a kind, whose rules do not ask for the words and times of conditions (`validation_cache.asks_no_words`)."""
 
     __slots__ = ("_changes", "_free")
 
-    def __init__(self, free: Sequence[alike.Path] = ()) -> None:
-        """`free`: where numbers are that decide nothing either (`alike.free_numbers`)."""
+    def __init__(self, free: Sequence[validation_cache.Path] = ()) -> None:
+        """`free`: where numbers are that decide nothing either (`validation_cache.free_numbers`)."""
         self._changes: dict[bytes, msgspec.Raw] = {}
         self._free = free
 
     def key(self, obj: Mapping[str, Any], old: Mapping[str, Any]) -> bytes:
-        return digest(_encode(alike.status_outline(obj, old, self._free)))
+        return digest(_encode(validation_cache.status_outline(obj, old, self._free)))
 
     def change(self, key: bytes) -> msgspec.Raw | None:
         return self._changes.get(key)

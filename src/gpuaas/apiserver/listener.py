@@ -5,7 +5,7 @@ import ssl
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuaas.apiserver.http import Connection, Handler, Knows, knows_everybody
-from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.load_shedding import Slices
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.http2 import Http2Connection

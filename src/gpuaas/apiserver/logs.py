@@ -39,6 +39,9 @@ class LogSource(Protocol):
     def read(self, pod: Any, options: LogOptions) -> AsyncIterator[bytes]:
         """What the container wrote, in pieces; with `follow`, until it ends."""
 
+    def waits_for(self, pod: Any) -> bool:
+        """Whether who follows a pod that has not begun may wait for it."""
+
 
 def log(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
     if op.verb != "get":
@@ -51,7 +54,8 @@ def log(server: "Server", op: Operation, info: RequestInfo, request: Request) ->
     container = _container(op, pod, options.container)
     phase = (pod.get("status") or {}).get("phase")
     source: LogSource | None = op.cluster.logs
-    if source is None or phase in (None, "Pending"):
+    begun = phase not in (None, "Pending")
+    if source is None or not (begun or (options.follow and source.waits_for(pod))):
         reason = "ContainerCreating" if pod["spec"].get("nodeName") else "not scheduled to a node yet"
         if not pod["spec"].get("nodeName"):
             return Response(204, b"", b"")

@@ -41,7 +41,7 @@ class Operation:
     media: str = ""  # its media type
     pretty: bool = False  # whether the answer is indented
     warnings: list[str] = field(default_factory=list)
-    answers: dict[Any, Any] | None = None  # of webhooks, where some may be asked (module asking)
+    answers: dict[Any, Any] | None = None  # of webhooks, where some may be asked (module webhook_retry)
 
     @property
     def kind(self) -> Kind:

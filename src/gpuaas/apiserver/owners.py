@@ -44,7 +44,7 @@ class Owners:
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self.allows: Callable[[User, Attributes], bool] = lambda _user, _asked: False
-        """Whether RBAC lets a user do what is asked; whoever guards the cluster brings it."""
+        """Whether RBAC lets a user do what is asked; the cluster's access sets it."""
 
     def of_new(self, op: Operation, obj: Object) -> str | None:
         """The owner of an object about to be created; "" where it stays unknown, None where its kind has none."""

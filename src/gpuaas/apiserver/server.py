@@ -30,13 +30,13 @@ from gpuaas.apiserver.compress import compressed
 from gpuaas.apiserver.discovery import is_offered
 from gpuaas.apiserver.health import Health
 from gpuaas.apiserver.http import JSON, Answer, Request, Response, Stream
+from gpuaas.apiserver.load_shedding import Turns
 from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.options import check_timeout, read_write_options
 from gpuaas.apiserver.prepared import OFF_LOOP, Workers
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
-from gpuaas.apiserver.turns import Turns
 from gpuaas.base.errors import (
     ApiError,
     BadRequest,

@@ -71,7 +71,7 @@ class Views:
         self._explain = explain
         self.pages = PageRows(snapshot, self.may_list, positions)
         self.effects = effects
-        """What an action would do; whoever asks has checked that the user may act."""
+        """What an action would do; the caller has checked that the user may act."""
 
     def jobs(
         self,

@@ -3,7 +3,7 @@
 Stored objects are taken a slice at a time, so that a large store holds up no request; every later commit
 is taken as it is handed out, before the write is answered, so a client that reads rows after its own write sees it.
 Where only metadata is wanted only metadata is decoded. An object that cannot be read loses its row and is
-set aside (module aside): nothing stored may stop the feed.
+set aside (module quarantine): nothing stored may stop the feed.
 """
 
 import asyncio

@@ -12,7 +12,6 @@ from typing import Any
 
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver import ownership
-from gpuaas.apiserver.asking import asks_webhooks
 from gpuaas.apiserver.bodies import YAML_TYPES, repeated_fields, repeated_keys, repeats_applied
 from gpuaas.apiserver.codec import encode
 from gpuaas.apiserver.objectmeta import (
@@ -35,6 +34,7 @@ from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.prepared import Prepared
 from gpuaas.apiserver.settling import told_when_visible, unchanged
 from gpuaas.apiserver.typemeta import check_custom_kind, check_patched_type, check_type
+from gpuaas.apiserver.webhook_retry import asks_webhooks
 from gpuaas.base.errors import AlreadyExists, BadRequest, Conflict, Denied, Invalid, TooLarge
 from gpuaas.base.fielderrors import FieldError, invalid
 from gpuaas.machinery import ssa

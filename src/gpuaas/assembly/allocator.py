@@ -1,4 +1,4 @@
-"""The C library's heap, told to give back what is free: bodies of lists come and go in megabytes.
+"""Settings of the C library's heap that return free memory to the system: bodies of lists come and go in megabytes.
 
 glibc keeps long blocks for itself once it has seen some freed, and free memory below the top of its heap until it is
 asked. Where there is no glibc, nothing is done.

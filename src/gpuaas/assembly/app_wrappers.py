@@ -1,4 +1,4 @@
-"""AppWrappers at admission: nobody gets by wrapping what he could not make himself, and what was checked stays.
+"""AppWrappers at admission: a user may wrap only what the user may create, and what was checked stays.
 
 What they wrap is made by a controller that may do everything. So each component must be of a kind that is served, in the
 wrapper's own namespace, and its writer must be allowed to create it; grants of rights cannot be wrapped at all, since

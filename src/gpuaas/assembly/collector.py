@@ -1,4 +1,4 @@
-"""When Python looks for rings of garbage: while nobody asks for anything.
+"""When Python collects cycles of garbage: while no request runs.
 
 A look at what is new costs as much as the new objects, nearly all of which are there to stay, and all requests wait for
 it. Neither requests nor decisions nor writes leave rings behind (their tests say so), so there is no hurry: a burst is

@@ -74,9 +74,9 @@ class ControlPlane:
         self.clock = clock or SystemClock()
         self.clusters: dict[str, ClusterParts] = {}
         self._stack = AsyncExitStack()
-        self._crews: list[Controllers] = []
+        self._controllers: list[Controllers] = []
         self._renew_at = 0.0
-        self.broken = asyncio.Event()  # the controllers did not start: an API that nobody stands behind
+        self.broken = asyncio.Event()  # the controllers did not start: an API without controllers
 
     async def __aenter__(self) -> Self:
         try:
@@ -146,6 +146,8 @@ class ControlPlane:
         self._gpus = await looking
         if self._gpus is not None and self._gpus.is_news:
             _log.warning("GPUs of this machine: %s", self._gpus.in_words)
+        if self._gpus is not None and self._gpus.library_fault:
+            _log.warning("GPUs of this machine: %s", self._gpus.library_fault)
         if self.settings.fleet is None:
             await self._furnish_machine(self.clusters[self.settings.clusters[0]])
         self.server = Server(
@@ -160,8 +162,8 @@ class ControlPlane:
         self._pages = Pages(self.server, self.clock, self.trust.authority_pem.encode(), self._names())
         self._stack.push_async_callback(self._pages.stop)
         await self._pages.listen(self.home, self.settings.web_port)
-        starting = asyncio.create_task(self._run_crew(), name="crew")
-        starting.add_done_callback(self._crew_started)
+        starting = asyncio.create_task(self._start_controllers(), name="controllers")
+        starting.add_done_callback(self._controllers_started)
         self._stack.push_async_callback(self._dismiss, starting)
         if self.settings.fleet is not None:
             await starting  # who asks for nodes finds them
@@ -183,7 +185,7 @@ class ControlPlane:
             return None
         from gpuaas.executors.machine import look_for_gpus
 
-        return look_for_gpus()
+        return look_for_gpus(self.home.native)
 
     def _check_store(self, name: str, store: Store) -> None:
         check_opened(self.home, name, store, self.settings.accepted)
@@ -241,13 +243,13 @@ class ControlPlane:
         if self.settings.port or not self.home.last_port():
             self.home.remember_port(self._listener.port)
 
-    async def _run_crew(self) -> None:
-        crew = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.crew")
+    async def _start_controllers(self) -> None:
+        starting = await asyncio.to_thread(importlib.import_module, "gpuaas.assembly.start_controllers")
         await asyncio.to_thread(self._pages.open)
         for name, parts in self.clusters.items():
             here = self.home if name == self.settings.clusters[0] else None  # one machine is one cluster's node
-            self._crews.append(
-                await crew.run_crew(
+            self._controllers.append(
+                await starting.start_controllers(
                     parts,
                     self.trust,
                     self.clock,
@@ -262,21 +264,21 @@ class ControlPlane:
         allocator.configure()
         allocator.trim()
 
-    def _crew_started(self, done: "asyncio.Task[None]") -> None:
+    def _controllers_started(self, done: "asyncio.Task[None]") -> None:
         if not done.cancelled() and done.exception() is not None:
             _log.error("the controllers did not start", exc_info=done.exception())
             self.broken.set()
 
     async def _dismiss(self, starting: "asyncio.Task[None]") -> None:
         await _cancelled(starting)
-        for controllers in reversed(self._crews):
+        for controllers in reversed(self._controllers):
             await controllers.stop()
 
     def _write_kubeconfig(self) -> None:
         try:
             self._write_contexts()
         except KubeconfigError as error:
-            raise Unusable(f"{error}; remove it: it is written anew") from None
+            raise Unusable(f"{error}; remove it: it is written again") from None
 
     def _write_contexts(self) -> None:
         first = self.settings.clusters[0]

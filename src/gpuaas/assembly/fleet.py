@@ -1,7 +1,7 @@
 """Fleet files: which clusters there are, and which simulated nodes they have.
 
 The first document of the file is the fleet (docs/guides/fleet.md names every key); further documents are Kubernetes
-objects that each cluster begins with. Everything that is wrong is told at once, with the field, what was found and
+objects that each cluster begins with. Everything that is wrong is reported at once, with the field, what was found and
 what would be right; a fleet that has been read is right.
 """
 

@@ -1,6 +1,6 @@
 """`$GPUAAS_HOME`: where one control plane keeps everything, and how others find out whether it runs.
 
-The lock is the truth: it is held by the running server and by nobody after it died, however it died. The state file
+The lock is the truth: it is held by the running server and by no process after it died, however it died. The state file
 beside it (pid, address) is only believed while the lock is held.
 """
 
@@ -104,6 +104,25 @@ class Home:
         return self.path / "kept-logs"
 
     @property
+    def native(self) -> Path:
+        """What is built for this machine."""
+        return self.path / "native"
+
+    @property
+    def foreign_rule(self) -> Path:
+        """Present where foreign processes on cards are ignored (`gpuaas up --ignore-foreign`)."""
+        return self.path / "ignore-foreign"
+
+    def ignores_foreign(self) -> bool:
+        return self.foreign_rule.exists()
+
+    def ignore_foreign(self, *, ignores: bool) -> None:
+        if ignores:
+            self.keep(self.foreign_rule.name, "")
+        else:
+            self.foreign_rule.unlink(missing_ok=True)
+
+    @property
     def fleet(self) -> Path:
         """The fleet of the last start."""
         return self.path / "fleet.yaml"
@@ -129,11 +148,11 @@ class Home:
             raise Unusable(words) from None
 
     def keep(self, name: str, text: str, *, durable: bool = False) -> None:
-        """A file of its own, whole or not at all, and for nobody else to read."""
+        """A file of its own, whole or not at all, readable by this user alone."""
         _write_private(self.path / name, text, durable=durable)
 
     def lock(self) -> None:
-        """Held until the process ends; raises Locked if somebody else has it, and not only looks whether anybody has."""
+        """Held until the process ends; raises Locked if another server holds it; a process that only tests the lock is waited for."""
         for last in (False,) * _LOOKS + (True,):
             try:
                 self._lock = _locked(self.path / "lock", os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
@@ -174,7 +193,7 @@ class Home:
         self.keep(self.state.name, json.dumps(asdict(running)))
 
     def withdraw(self) -> None:
-        with contextlib.suppress(OSError):  # nobody believes it without the lock
+        with contextlib.suppress(OSError):  # without the lock it is not believed
             (self.state).unlink(missing_ok=True)
 
     def running(self) -> Running | None:
@@ -220,7 +239,7 @@ def _locked(path: Path, flags: int, lock: int) -> int:
 
 
 def _write_private(path: Path, text: str, *, durable: bool = False) -> None:
-    """Whole or not at all, and for nobody else to read."""
+    """Whole or not at all, readable by this user alone."""
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

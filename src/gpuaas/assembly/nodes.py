@@ -6,6 +6,7 @@ With a fleet the nodes are simulated; without one there is one node, this machin
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuaas.apiserver.local import LocalClient, LocalDiscovery
@@ -20,26 +21,28 @@ from gpuaas.client.protocol import Client, Resource
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.nodefit.names import EXECUTOR
-from gpuaas.runtime.controller import Controller, Deps
+from gpuaas.runtime.controller import Controller, Deps, Loop
 
 if TYPE_CHECKING:
+    from gpuaas.executors.gpu_guard import GpuGuard
     from gpuaas.executors.machine import Gpus
 
 _log = logging.getLogger("gpuaas")
 _QUEUE = "this-machine"
+_FOLLOWS_NODES = {"gpuaas.dev/quota-from": "nodes"}  # sharing, faults and others' processes change what there is
 _NAMED = 10
 
 
 def executors(
     parts: ClusterParts, deps: Deps, fleet: Fleet | None, home: Home | None, gpus: "Gpus | None" = None
-) -> list[Controller]:
+) -> list[Loop]:
     """Run them together with the controllers of the cluster. Without a fleet, the cluster with a home has this machine."""
     if fleet is not None:
         return _simulated(parts, deps, fleet)
     return _this_machine(parts, deps, home, gpus) if home is not None else []
 
 
-def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller]:
+def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Loop]:
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
     from gpuaas.executors.owners import Owners
@@ -50,11 +53,11 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Controller
     pods = deps.informers.of(PODS)
     lines = SimulatedLines(Owners(deps.client, deps.discovery), pods, deps.clock, fleet.speed)
     parts.cluster.logs = Logs({"simulated": lines}, deps.informers.of(NODES))
-    made: list[Controller] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
-    return [*made, *_gpu_nodes(deps, nodes)]
+    made: list[Loop] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
+    return [*made, *_gpu_nodes(parts, deps, nodes)]
 
 
-def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Controller]:
+def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Loop]:
     from gpuaas.executors.claim import claim
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
@@ -70,10 +73,24 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
         _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
-    return [NodeKeeper(deps, [node], "process"), ProcessKubelet(deps, node, folder, foreign), *_gpu_nodes(deps, [node])]
+    guard = _gpu_guard(deps, node, home, folder, gpus or NO_GPUS)
+    kubelet = ProcessKubelet(deps, node, folder, foreign, guard)
+    made: list[Loop] = [NodeKeeper(deps, [node], "process"), kubelet, *_gpu_nodes(parts, deps, [node])]
+    return made if guard is None else [*made, guard]
 
 
-def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
+def _gpu_guard(deps: Deps, node: NodeSpec, home: Home, folder: Path, gpus: "Gpus") -> "GpuGuard | None":
+    from gpuaas.executors.gpu_guard import GpuGuard
+    from gpuaas.executors.mps import MpsDaemons
+
+    if not node.found:
+        return None
+    library = Path(gpus.library) if gpus.library else None
+    ignores = home.ignores_foreign()
+    return GpuGuard(deps, node, folder, MpsDaemons(home.path), library=library, ignore_foreign=ignores)
+
+
+def _gpu_nodes(parts: ClusterParts, deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
     """The controller that derives what nodes with cards offer; none where no node has cards."""
     from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
 
@@ -82,7 +99,7 @@ def _gpu_nodes(deps: Deps, nodes: Sequence[NodeSpec]) -> list[Controller]:
         for node in nodes
         if node.gpu_count or node.found
     }
-    return [GpuNodes(deps, owned)] if owned else []
+    return [GpuNodes(deps, owned, strict="nvidia" in parts.strict)] if owned else []
 
 
 async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
@@ -116,7 +133,8 @@ async def _cover_new_cards(client: Client, gpus: "Gpus") -> None:
         is_ours = [set(group["coveredResources"]) for group in groups] == [{"cpu", "memory"}]
         if is_ours and ANNOTATION not in (node["metadata"].get("annotations") or {}):
             wanted = next(each for each in _machine_queue(gpus) if each["kind"] == "ClusterQueue")
-            await client.patch(CLUSTER_QUEUES, _QUEUE, {"spec": {"resourceGroups": wanted["spec"]["resourceGroups"]}})
+            groups = {"resourceGroups": wanted["spec"]["resourceGroups"]}
+            await client.patch(CLUSTER_QUEUES, _QUEUE, {"metadata": {"annotations": _FOLLOWS_NODES}, "spec": groups})
 
 
 def _machine(now: float, gpus: "Gpus") -> Mapping[str, Any]:
@@ -147,7 +165,7 @@ def _machine_queue(gpus: "Gpus") -> list[Mapping[str, Any]]:
         {
             "apiVersion": api,
             "kind": "ClusterQueue",
-            "metadata": {"name": name},
+            "metadata": {"name": name, **({"annotations": _FOLLOWS_NODES} if offered else {})},
             "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
         },
         {

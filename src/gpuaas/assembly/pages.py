@@ -8,6 +8,7 @@ an answer says that the control plane is starting.
 import contextlib
 import hashlib
 import logging
+import os
 from collections.abc import Awaitable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -76,9 +77,10 @@ class Pages:
         """Loads them; to be called in a thread, beside the first requests."""
         from gpuaas.web.actions import ACTIONS
         from gpuaas.web.door import Door, Place, Settings
-        from gpuaas.web.pages import PAGES
+        from gpuaas.web.pages import DEVELOPMENT, PAGES
 
-        settings = Settings(self._mark, self._names, self.address, PAGES, ACTIONS)
+        pages = (*PAGES, *DEVELOPMENT) if os.environ.get("GPUAAS_DEVELOPMENT") else PAGES
+        settings = Settings(self._mark, self._names, self.address, pages, ACTIONS)
         places = {
             name: Place(cluster, self._server.access[name], partial(_views_of, cluster))
             for name, cluster in self._server.clusters.items()

@@ -1,7 +1,7 @@
 """People with access to a running control plane: tokens in the home, role bindings in the cluster.
 
-Kubernetes' roles know neither the kinds of jobs that operators bring nor what there is to share. So whoever may edit may
-also edit those jobs, and whoever is to see the fleet may see nodes, flavors, quotas, priorities and the ledger, but not
+Kubernetes' roles know neither the kinds of jobs that operators bring nor what there is to share. So a user who may edit may
+also edit those jobs, and a user who is to see the fleet may see nodes, flavors, quotas, priorities and the ledger, but not
 the jobs of others.
 """
 
@@ -106,7 +106,7 @@ async def listed(home: Home, clusters: Sequence[str]) -> list[dict[str, str]]:
 async def remove(home: Home, name: str, clusters: Sequence[str]) -> bool:
     if name == ADMIN:
         raise ValueError(
-            f"{ADMIN} is who owns {home.path}: without it nobody could add anybody; gpuaas down stops it all"
+            f"{ADMIN} is who owns {home.path}: without it no user could be added; gpuaas down stops it all"
         )
     existed = _users(home).remove(name)
     for cluster in clusters:
@@ -181,7 +181,7 @@ async def _bind(client: HttpClient, name: str, role: str, namespace: str) -> Non
 
 
 async def _bind_ours(client: HttpClient, name: str, role: str, namespace: str) -> None:
-    """The role is made with the first who gets it; what somebody changed about it stays."""
+    """The role is made with the first user who gets it; later changes of it stay."""
     metadata = {"name": role, "labels": {"app.kubernetes.io/name": "gpuaas"}}
     made = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": _OURS[role]}
     with contextlib.suppress(AlreadyExists):

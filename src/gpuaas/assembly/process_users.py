@@ -2,7 +2,7 @@
 
 Processes are not isolated: they run as the user who started gpuaas and so can read and change all that the control plane
 is made of. The right to use the runtime class of processes is therefore worth as much as `cluster-admin`. This
-module finds it in all roles and bindings that grant it, whoever made them.
+module finds it in all roles and bindings that grant it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from gpuaas.nodefit.names import PROCESS_CLASS
 
 WARNING = """\
 The right to run processes hands over this machine and the control plane. Processes are not isolated: they run as the
-user who started gpuaas. Whoever may start one can read and change
+user who started gpuaas. A user who may start one can read and change
   - everything of that user on this machine: files, keys, other processes
   - the home {home}: the CA key, the keys that sign tokens, all users, the database of every cluster
   - the administrator's kubeconfig, and with it every namespace, queue and quota

@@ -17,7 +17,7 @@ import msgspec
 from gpuaas.api.kinds import Object
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
-from gpuaas.assembly.surroundings import PODS_ON, Surroundings
+from gpuaas.assembly.cluster_context import PODS_ON, ClusterContext
 from gpuaas.base.errors import Denied, Forbidden
 from gpuaas.base.fielderrors import forbidden, keyed
 from gpuaas.client.kueue import RESOURCE_FLAVORS, WORKLOADS
@@ -60,7 +60,7 @@ _peek = msgspec.json.Decoder(_Pod).decode
 
 
 class QuotaGate:
-    def __init__(self, cluster: Cluster, around: Surroundings) -> None:
+    def __init__(self, cluster: Cluster, around: ClusterContext) -> None:
         self._store = cluster.store
         self._around = around
         self._book: Coverage | None = None

@@ -1,6 +1,6 @@
 """Runtime classes at admission: where their pods may run, and who may use the one that starts real processes.
 
-Whoever may write a pod, or anything that becomes pods, could otherwise run programs as the person who started gpuaas.
+A user who may write a pod, or anything that becomes pods, could otherwise run programs as the person who started gpuaas.
 So every object that names the class `gpuaas-process` anywhere in its spec needs the verb `use` on it, given by the
 cluster role gpuaas-process-user. Controllers act for objects that were checked when people wrote them.
 """
@@ -58,7 +58,7 @@ POD_MAKERS: Final = (
 
 
 def install_runtime_classes(cluster: Cluster, rbac: Rbac) -> None:
-    """Before the first request: nobody may slip in while the rest is still starting."""
+    """Before the first request: no request may bypass it while the rest is still starting."""
     rules = _Rules(cluster, rbac)
     for group, plural in POD_MAKERS:
         cluster.admission.register(group, plural, rules.may_use)
@@ -97,7 +97,7 @@ def has_process_class(cluster: Cluster) -> bool:
 
 
 async def withdraw_process_class(client: Client) -> bool:
-    """Where no node runs processes, nobody should be offered to. Whether it was there until now."""
+    """Removes the class where no node runs processes; returns whether it existed."""
     try:
         await client.delete(_CLASSES, PROCESS_CLASS)
     except NotFound:

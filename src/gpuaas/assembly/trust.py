@@ -22,7 +22,7 @@ ADMIN = "admin"
 class Trust:
     def __init__(self, folder: Path, users: Path, clock: Clock) -> None:
         if not (folder / "serving.json").exists():
-            # What makes certificates is 14 MB that nobody needs afterwards, so it is left to a child.
+            # Making certificates loads 14 MB that are not needed afterwards, so a child process does it.
             _beside(lambda: Authority(folder, clock.now()).serving(serving_names(socket.gethostname())))
         self.authority = Authority(folder, clock.now())
         self.authority_pem = self.authority.certificate.decode()
@@ -34,7 +34,7 @@ class Trust:
         return SigningKey.at(self._signing_key)
 
     def sign(self, cluster: str, request: bytes, usages: Sequence[str], seconds: float) -> bytes:
-        """A client certificate for whoever has the key of the request, good in that cluster."""
+        """A client certificate for the key of the request, good in that cluster."""
         return self.authority.sign(request, usages, seconds, cluster, self._clock.now())
 
     def serving_context(self, host: str, names: tuple[str, ...]) -> ssl.SSLContext:

@@ -13,8 +13,8 @@ from gpuaas.api.kinds import Object
 from gpuaas.api.kubernetes.rules.pods import Pod
 from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
+from gpuaas.assembly.cluster_context import PODS_ON, ClusterContext, Refused, set_label
 from gpuaas.assembly.quota_gate import QuotaGate
-from gpuaas.assembly.surroundings import PODS_ON, Refused, Surroundings, set_label
 from gpuaas.base.errors import Denied
 from gpuaas.base.fielderrors import FieldError
 from gpuaas.client.protocol import Resource
@@ -29,13 +29,15 @@ from gpuaas.kueue.integrations.leader_worker_set import LEADER_WORKER_SET
 from gpuaas.kueue.integrations.podsets import spell_amounts
 from gpuaas.kueue.integrations.registry import JOB_KINDS
 from gpuaas.kueue.integrations.replicated import DEPLOYMENT, STATEFUL_SET, hold_deployment, hold_stateful_set
+from gpuaas.kueue.multikueue.adapters import ADAPTERS
+from gpuaas.kueue.multikueue.names import CONTROLLER
 
 Old = Mapping[str, Any] | None
 _POD = Pod()
 
 
 def install_job_webhooks(cluster: Cluster, configured: Configured | None = None) -> QuotaGate:
-    around = Surroundings(cluster, configured or Configured())
+    around = ClusterContext(cluster, configured or Configured())
     for kind in JOB_KINDS:
         hook = JobWebhook(kind, around)
         cluster.admission.register(kind.resource.group, kind.resource.plural, hook.default)
@@ -68,7 +70,7 @@ def _complete(op: Operation, obj: Object, _: Old) -> None:
 class JobWebhook:
     """For the kinds that can be suspended."""
 
-    def __init__(self, kind: Suspendable, around: Surroundings) -> None:
+    def __init__(self, kind: Suspendable, around: ClusterContext) -> None:
         self._kind = kind
         self._around = around
 
@@ -83,8 +85,17 @@ class JobWebhook:
             if not self._kind.is_suspended(obj):
                 obj.update(self._kind.suspended(obj))
             self._default(obj)
+            self._delegate(obj, op.namespace)
         elif self._kind.defaults_all or (is_elastic(obj) and self._is_part(op, obj)):
             self._default(obj)
+
+    def _delegate(self, obj: Object, namespace: str) -> None:
+        """One that names no manager, or its kind's own, is MultiKueue's where its queue sends work to other clusters."""
+        adapter = ADAPTERS.get(self._kind.framework)
+        if adapter is None or not adapter.managed_by or adapter.manager_of(obj) not in ("", adapter.own_manager):
+            return
+        if self._around.is_dispatched(obj, namespace):
+            obj.update(adapter.with_manager(obj, CONTROLLER))
 
     def _default(self, obj: Object) -> None:
         if self._around.config.elastic or not self._kind.elastic:  # what elastic kinds get they get as elastic jobs
@@ -154,7 +165,7 @@ class SetWebhook:
     """For those that cannot be suspended: their pods are held."""
 
     def __init__(
-        self, kind: Integration, hold: Callable[[Object], None], checks: SetChecks, around: Surroundings
+        self, kind: Integration, hold: Callable[[Object], None], checks: SetChecks, around: ClusterContext
     ) -> None:
         self._kind = kind
         self._hold = hold
@@ -191,7 +202,7 @@ class SetWebhook:
 
 
 class PodWebhook:
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: ClusterContext) -> None:
         self._around = around
 
     def default(self, op: Operation, obj: Object, old: Old) -> None:

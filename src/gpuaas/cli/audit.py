@@ -55,13 +55,15 @@ def audit(target: Target, user: Whose) -> None:
         if rows:
             _COLUMNS.table([*map(_shown, rows)], wide=target.output == "wide").print()
         else:
-            click.echo("nobody was preempted" + (f" by or in namespace {target.namespace}" if target.namespace else ""))
+            click.echo(
+                "nothing was preempted" + (f" by or in namespace {target.namespace}" if target.namespace else "")
+            )
 
     target.show(rows, in_words)
 
 
 def about(namespace: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those in which somebody of the namespace had to leave, or came in; all of them without one."""
+    """Those in which a workload of the namespace was preempted, or preempted another; all of them without one."""
     parties = ("victim", "preemptor")
     return [row for row in rows if not namespace or any(row[who].startswith(f"{namespace}/") for who in parties)]
 
@@ -145,7 +147,7 @@ def remembered(workloads: list["Object"], events: list["Object"]) -> list[dict[s
 
 
 def _names_in(events: list["Object"]) -> dict[str, str]:
-    """Workloads by uid, also those that have gone: under their jobs' names, where somebody told who made them."""
+    """Workloads by uid, also those that have gone: under their jobs' names, where the owner is known."""
     about = [each.get("involvedObject") or {} for each in events]
     made = {
         event.get("message", "").removeprefix(
@@ -249,10 +251,10 @@ def _seconds(at: str) -> float:
     return parse_rfc3339(at)
 
 
-def _gpus_of(workload: "Object") -> int:
+def _gpus_of(workload: "Object") -> float:
     from gpuaas.views.jobs import gpus_of
 
-    return gpus_of(workload.get("spec") or {})
+    return float(gpus_of(workload.get("spec") or {}))
 
 
 def _full(workload: "Object") -> str:

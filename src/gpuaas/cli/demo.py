@@ -1,4 +1,4 @@
-"""`gpuaas demo`: a story told live on a control plane of its own, each step checked, nothing left behind."""
+"""`gpuaas demo`: a story played live on a control plane of its own, each step checked, nothing left behind."""
 
 import asyncio
 import os
@@ -11,16 +11,23 @@ from pathlib import Path
 import click
 
 from gpuaas.assembly.home import Home
+from gpuaas.cli.fleet.stories import FLEET_STORIES, tell_fleet
 from gpuaas.cli.ready import wait_ready
-from gpuaas.cli.stories import STORIES, StepFailed, tell
+from gpuaas.cli.stories import NAMES, StepFailed, tell
 
 _PATIENCE = 10.0
 
 
 @click.command()
-@click.argument("name", type=click.Choice(sorted(STORIES)))
+@click.argument("name", type=click.Choice(sorted({*NAMES, *FLEET_STORIES})))
 def demo(name: str) -> None:
-    """Tell a story live: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption)."""
+    """Tell a story live, each step checked.
+
+    On one cluster: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption), sharing (one GPU for
+    four notebooks), mig (slices that change under running jobs). On a hub and workers:
+    multikueue (submit once, run on a worker), placement-all, placement-labels, placement-scores and placement-tiers (a
+    Placement chooses the clusters).
+    """
     started = time.monotonic()
     folder = _examples() / name
     with tempfile.TemporaryDirectory(prefix="gpuaas-demo-") as home:
@@ -58,6 +65,8 @@ def _take_down(server: "subprocess.Popen[bytes]") -> None:
 
 
 async def _tell(kubeconfig: Path, folder: Path, name: str) -> int:
+    if name in FLEET_STORIES:
+        return await tell_fleet(name, kubeconfig, folder)
     from gpuaas.client.http import from_kubeconfig
 
     async with from_kubeconfig(kubeconfig) as client:

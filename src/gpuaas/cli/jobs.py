@@ -53,7 +53,7 @@ async def explained(client: "HttpClient", namespace: str, job: str) -> dict[str,
 
 async def _explained_here(client: "HttpClient", namespace: str, job: str) -> "Answer":
     from gpuaas.base.clock import SystemClock
-    from gpuaas.cli.look import everything, find_job, find_workload, named, picture, workload_of
+    from gpuaas.cli.queries import everything, find_job, find_workload, named, picture, workload_of
     from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES, WORKLOADS
     from gpuaas.kueue.explain.why import why as explain
     from gpuaas.kueue.explain.why import why_no_workload
@@ -93,7 +93,7 @@ def cancel(target: Target, jobs: tuple[str, ...]) -> None:
 
 async def _deletable(client: "HttpClient", namespace: str, job: str) -> tuple[str, str, str]:
     """What a person made: its kind, name and version."""
-    from gpuaas.cli.look import find_job, find_workload, named
+    from gpuaas.cli.queries import find_job, find_workload, named
     from gpuaas.client.kueue import WORKLOADS
     from gpuaas.kueue.explain.snapshot import owner_of
 
@@ -151,12 +151,12 @@ async def show_logs(
     tail: int | None = None,
     heard: Callable[[], None] = lambda: None,
 ) -> None:
-    """`heard` is told of everything that comes."""
-    from gpuaas.cli.look import pods_and_owners, whose_pods
+    """`heard` is called with everything that comes."""
+    from gpuaas.cli.queries import pods_and_owners, whose_pods
     from gpuaas.cli.wait import outcome
     from gpuaas.kueue.explain.snapshot import Picture, owner_of, pods_of, state_of
 
-    told = False
+    announced = False
     while True:
         workload = await whose_pods(client, namespace, job)
         pods, owners = await pods_and_owners(client, namespace)
@@ -166,12 +166,12 @@ async def show_logs(
         name = f"{owner_of(workload)[1]} -n {namespace}"
         over = state_of(workload) in ("Succeeded", "Failed") or outcome(workload)[1] is not None
         waits = follow and not over
-        if not told:
+        if not announced:
             ahead = ", what it writes comes when it runs" if waits else ""
             click.echo(f"{job} has no pods (yet); gpuaas why {name} says why{ahead}", err=True)
         if not waits:
             return
-        told = True
+        announced = True
         await asyncio.sleep(_AGAIN)
 
     async def one(pod: str) -> None:

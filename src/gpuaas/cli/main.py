@@ -25,10 +25,13 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "cancel": ("gpuaas.cli.jobs", "cancel", "Delete a job."),
     "queues": ("gpuaas.cli.queues", "queues", "Quota: nominal, used, borrowed, waiting."),
     "gpus": ("gpuaas.cli.queues", "gpus", "GPUs: product, total, used, free."),
+    "share": ("gpuaas.cli.share", "share", "Share a node's cards, or one: time-slicing, MPS, whole."),
+    "mig": ("gpuaas.cli.mig", "mig", "MIG: which geometry would admit most of what waits."),
     "top": ("gpuaas.cli.top", "top", "Quotas, GPUs and jobs, live."),
     "audit": ("gpuaas.cli.audit", "audit", "Who was preempted by whom, and what was lost."),
     "stop": ("gpuaas.cli.queues", "stop", "Stop a queue or a workload."),
     "resume": ("gpuaas.cli.queues", "resume", "Let it go on."),
+    "fleet": ("gpuaas.cli.fleet.command", "fleet", "Many clusters: create, join, leave, list, drain, delete."),
     "apply": ("gpuaas.cli.objects", "apply", "Make the cluster be as manifests say."),
     "get": ("gpuaas.cli.get", "get", "Show objects."),
     "delete": ("gpuaas.cli.objects", "delete", "Delete objects."),
@@ -36,7 +39,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
     "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),
     "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),
-    "demo": ("gpuaas.cli.demo", "demo", "A story told live, each step checked."),
+    "demo": ("gpuaas.cli.demo", "demo", "A story played live, each step checked."),
     "replay": ("gpuaas.cli.replay", "replay", "Run measured admission decisions against the engine."),
 }
 
@@ -81,7 +84,7 @@ def cli() -> None:
 def main() -> None:
     try:
         cli()
-    except Exception as error:  # the last resort: nobody is helped by a page of code
+    except Exception as error:  # the last resort: a traceback helps no user
         if os.environ.get("GPUAAS_DEBUG"):
             raise
         words = str(error) if isinstance(error, OSError | Unusable) else f"{type(error).__name__}: {error}"

@@ -1,6 +1,6 @@
 """`gpuaas open`: the dashboard in a browser, signed in by a link that works once and for two minutes.
 
-The link is made by the server for whoever the kubeconfig says one is. On the server's own machine it leads to the plain
+The server makes the link for the user of the kubeconfig. On the server's own machine it leads to the plain
 port that is bound to loopback, where a browser has nothing to warn of.
 """
 

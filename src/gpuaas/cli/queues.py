@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 QUEUE_COLUMNS = Columns(
     ("clusterqueue", "cohort", "flavor", "resource", "nominal", "used", "borrowed", "waiting", "state"),
-    ("borrowingLimit", "lendingLimit", "admitted"),
+    ("cards", "borrowingLimit", "lendingLimit", "admitted"),
     spare=("cohort", "state", "borrowed", "waiting"),
-    headings={"borrowingLimit": "BORROWING LIMIT", "lendingLimit": "LENDING LIMIT"},
+    headings={"cards": "CARDS USED", "borrowingLimit": "BORROWING LIMIT", "lendingLimit": "LENDING LIMIT"},
 )
-GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free"), spare=("resource", "nodes"))
+GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free", "cards"), spare=("resource", "nodes"))
 _FREE_COLUMNS = Columns(
     (*GPU_COLUMNS.always, "largest", "forYou", "users"),
     spare=(*GPU_COLUMNS.spare, "users", "largest"),
@@ -178,7 +178,7 @@ def _told(target: Target, kind: str, name: str, what: str) -> None:
 async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec: "Object") -> str:
     """The name of what was changed."""
     from gpuaas.base.errors import NotFound
-    from gpuaas.cli.look import find_workload
+    from gpuaas.cli.queries import find_workload
     from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 
     resource = {"clusterqueue": CLUSTER_QUEUES, "localqueue": LOCAL_QUEUES, "workload": WORKLOADS}[kind]
@@ -199,7 +199,7 @@ async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec:
 
 
 async def _let_in(client: "HttpClient", namespace: str, name: str) -> None:
-    """What a check or a limit deactivated is kept out though it is active again, until somebody says so."""
+    """What a check or a limit deactivated is kept out though it is active again, until a user resumes it."""
     from gpuaas.base.clock import SystemClock, rfc3339
     from gpuaas.base.errors import Conflict
     from gpuaas.client.kueue import WORKLOADS

@@ -27,6 +27,7 @@ _LARGEST_ARRAY = 100_000
 @click.option("--gpus", default="0", show_default=True, help="How many for each pod, or PRODUCT:N (H200:2).")
 @click.option("--cpu", default="1", show_default=True, help="CPUs for each pod.")
 @click.option("--memory", default="1Gi", show_default=True, help="Memory for each pod.")
+@click.option("--gpu-memory", default="", help="Memory of each GPU it may use, such as 12Gi.  [default: its share]")
 @click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
 @click.option("--priority", default="", help="The WorkloadPriorityClass that says how urgent it is.")
 @click.option("--image", default="", help="The image to run it in; not needed where this machine itself runs it.")
@@ -137,12 +138,14 @@ def _check_amounts(wanted: dict[str, Any]) -> None:
     from gpuaas.base.quantity import parse_quantity
 
     parse_gpus(wanted["gpus"])
-    for option, example in (("cpu", "2 or 500m"), ("memory", "8Gi")):
+    for option, example in (("cpu", "2 or 500m"), ("memory", "8Gi"), ("gpu_memory", "12Gi")):
+        if not wanted.get(option) and option == "gpu_memory":
+            continue
         try:
             if parse_quantity(wanted[option]).nano < 0:
                 raise ValueError
         except ValueError:
-            raise WrongOption(f'--{option} "{wanted[option]}": an amount such as {example}') from None
+            raise WrongOption(f'--{option.replace("_", "-")} "{wanted[option]}": an amount such as {example}') from None
 
 
 def _product(asked: str, known: set[str]) -> str:
@@ -168,6 +171,7 @@ def job_for(
     gpus: str = "0",
     cpu: str = "1",
     memory: str = "1Gi",
+    gpu_memory: str = "",
     priority: str = "",
     image: str = "",
     workdir: str = "",
@@ -196,7 +200,9 @@ def job_for(
         metadata["name"] = name
     else:
         metadata["generateName"] = f"{_slug(command)}-"
-    pods = {"annotations": {"gpuaas.dev/run-seconds": str(seconds)}} if seconds is not None else {}
+    wishes = {"gpuaas.dev/run-seconds": str(seconds)} if seconds is not None else {}
+    wishes |= {"gpuaas.dev/gpu-memory": gpu_memory} if gpu_memory else {}
+    pods = {"annotations": wishes} if wishes else {}
     spec: dict[str, Any] = {"backoffLimit": 0, "template": {"metadata": pods, "spec": pod}}
     if array:
         spec |= {"completionMode": "Indexed", "completions": _count(array), "parallelism": _count(array)}
@@ -281,7 +287,7 @@ async def _nodes(client: "HttpClient", namespace: str) -> tuple[set[str], set[st
 
 
 async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
-    """For who may not see nodes: whoever was allowed to run processes is where they can be run."""
+    """For users who may not list nodes: the right to run processes implies a node that runs them."""
     from gpuaas.base.errors import ApiError
     from gpuaas.client.protocol import Resource
 

@@ -181,12 +181,23 @@ async def _delete(story: Story, group: str, plural: str, namespace: str, name: s
 
 
 STORIES: dict[str, Callable[[Story], Awaitable[None]]] = {"private-ai": private_ai, "sla": sla}
+CARD_STORIES = ("mig", "sharing")  # in module card_stories
+NAMES = (*STORIES, *CARD_STORIES)
+
+
+def _found(name: str) -> Callable[[Story], Awaitable[None]]:
+    if name in STORIES:
+        return STORIES[name]
+    from gpuaas.cli import card_stories
+
+    story: Callable[[Story], Awaitable[None]] = getattr(card_stories, name)
+    return story
 
 
 async def tell(name: str, client: "HttpClient", folder: Path, patience: float = _PATIENCE) -> int:
     """Tells the story with the files in `folder`; how many steps were seen."""
     story = Story(client, folder, patience)
-    told = STORIES[name]
-    click.echo((told.__doc__ or "").strip())
-    await told(story)
+    story_of = _found(name)
+    click.echo((story_of.__doc__ or "").strip())
+    await story_of(story)
     return story.steps

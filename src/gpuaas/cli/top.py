@@ -51,7 +51,7 @@ def _live(target: Target, look: Look, seen: dict[str, Any], every: float) -> Non
                 size = shutil.get_terminal_size()
                 lines = screen(seen, room=size.columns, height=size.lines)
                 live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
-                tick.wait(every)  # nobody sets it: it only waits
+                tick.wait(every)  # it is never set: it only waits
                 seen = target.work(look)
     except KeyboardInterrupt:
         return
@@ -95,7 +95,9 @@ def screen(seen: dict[str, Any], *, room: int, height: int) -> list[str]:
 
 
 def _summary(seen: dict[str, Any]) -> str:
-    total, used = (sum(row[name] or 0 for row in seen["gpus"]) for name in ("total", "used"))
+    # In whole cards: a slice is not a GPU.
+    total, used = (round(sum(float(row[name] or 0) for row in seen["gpus"]), 1) for name in ("cards", "cardsUsed"))
+    total, used = (int(number) if number == int(number) else number for number in (total, used))
     shown = f"{total}" if any(row["used"] is None for row in seen["gpus"]) else f"{used} of {total} in use"
     running = sum(row["state"] in ("Running", "Admitted") for row in seen["jobs"])
     waiting = sum(row["state"] in ("Pending", "Reserved") for row in seen["jobs"])

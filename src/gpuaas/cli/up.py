@@ -81,6 +81,12 @@ _SAID = 64 << 10  # bytes of the log that are looked at
     "or none.  [default: the last one]",
 )
 @click.option(
+    "--ignore-foreign/--respect-foreign",
+    "ignore_foreign",
+    default=None,
+    help="Whether GPUs that processes outside gpuaas use take work all the same.  [default: as the last time]",
+)
+@click.option(
     "--fsync/--no-fsync", default=True, help="Wait for the disk before a write is acknowledged.", show_default=True
 )
 @click.option(
@@ -102,6 +108,7 @@ def up(
     fleet: str | None,
     kueue: str | None,
     strict: str | None,
+    ignore_foreign: bool | None,
     fsync: bool,
     accepted: tuple[str, ...],
 ) -> None:
@@ -122,6 +129,9 @@ def up(
     named = _chosen_fleet(home, fleet)
     _choose_kueue_config(home, kueue)
     _choose_strict(home, strict)
+    if ignore_foreign is not None:
+        home.make()
+        home.ignore_foreign(ignores=ignore_foreign)
     kept = _kueue_config(home)
     for warning in kept.warnings if kept is not None else ():
         click.echo(f"warning: {home.kueue}: {warning}", err=True)
@@ -134,7 +144,7 @@ def up(
 
 
 def _asked(context: click.Context) -> str:
-    """The options somebody wrote, but for how to wait."""
+    """The options on the command line, except --detach."""
     from click.core import ParameterSource
 
     given = (each for each in context.command.params if each.name not in ("detach", None))
@@ -242,7 +252,7 @@ class Started:
 
     @classmethod
     def load(cls, home: Home) -> "Started":
-        """As it was started, or as it is without options where nobody remembers. The clusters are those there are."""
+        """As it was started, or with the defaults where that is unknown. The clusters are those there are."""
         try:
             said = json.loads((home.path / "started.json").read_text())
             web_port = said.get("web_port")
@@ -357,7 +367,7 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
         words = said[-2000:].removeprefix("Error: ") or f"it said nothing; {_room(home)}"
         raise click.ClickException(f"it did not start (log: {home.log}):\n{words}")
     for warning in re.findall(r"^\S+ \S+ W gpuaas: (.*)$", said, re.MULTILINE):
-        click.echo(f"warning: {warning}", err=True)  # nobody reads a log that nothing points to
+        click.echo(f"warning: {warning}", err=True)  # a detached start's log is not seen
     click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
     _tell_pages(running.pages)
@@ -379,7 +389,7 @@ def _since(log: Path, start: int) -> str:
 
 
 def _own(log: Path) -> BinaryIO:
-    """To go on writing at its end, and for nobody else to read."""
+    """To go on writing at its end, readable by this user alone."""
     from gpuaas.observe.logs import LONGEST, make_room
 
     if log.exists() and log.stat().st_size > LONGEST:
@@ -428,6 +438,11 @@ def stop(home: Home, pid: int) -> None:
 def restart(home: Home) -> None:
     """Start again, detached, as it ran before."""
     _detach(home, Started.load(home))
+
+
+def start_detached(home: Home, clusters: Sequence[str], port: int = 0) -> None:
+    """Start for the first time, detached, with the fleet that the home has; the clusters are served in this order."""
+    _detach(home, Started(port, "127.0.0.1", (), tuple(clusters), True))
 
 
 def _alive(pid: int) -> bool:

@@ -56,7 +56,7 @@ async def _until_done(client: "HttpClient", namespace: str, name: str, *, follow
 
 
 async def _tell_why(client: "HttpClient", namespace: str, name: str, state: str) -> None:
-    """Once, when somebody may begin to wonder; who wants more is told how to ask."""
+    """Shown once after a while, with the command that explains more."""
     from gpuaas.base.errors import ApiError
     from gpuaas.cli.jobs import explained
 

@@ -127,7 +127,11 @@ class Pool:
     """Connections to one server. `context` gives the TLS settings, None for plain HTTP."""
 
     def __init__(
-        self, server: str, context: Callable[[], Awaitable[ssl.SSLContext | None]], server_name: str = ""
+        self,
+        server: str,
+        context: Callable[[], Awaitable[ssl.SSLContext | None]],
+        server_name: str = "",
+        patience: float = ANSWER_SECONDS,
     ) -> None:
         parts = urlsplit(server)
         self.base_path = parts.path.rstrip("/")
@@ -135,6 +139,7 @@ class Pool:
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._authority = parts.netloc
         self._server_name = server_name
+        self._patience = patience
         self._make_context = context
         self._context: ssl.SSLContext | None = None
         self._has_context = False
@@ -161,7 +166,7 @@ class Pool:
             try:
                 connection.used = True
                 connection.writer.write(message)
-                async with asyncio.timeout(ANSWER_SECONDS):
+                async with asyncio.timeout(self._patience):
                     await connection.writer.drain()
                     await response.head()
                 return response

@@ -4,6 +4,7 @@ One request for each call, no retries beyond a kept connection that had died: wh
 gets, as an object or as an ApiError. Connections are module connection's, identities module credentials'.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.errors import ApiError, Unauthorized
 from gpuaas.client.answers import to_error
-from gpuaas.client.connection import Pool, Response
+from gpuaas.client.connection import ANSWER_SECONDS, Pool, Response
 from gpuaas.client.credentials import Credentials
 from gpuaas.client.kubeconfig import Access, load
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
@@ -34,15 +35,23 @@ def from_kubeconfig(path: Path | None = None, context: str = "", clock: Clock | 
 
 
 class HttpClient:
-    def __init__(self, access: Access, clock: Clock, user_agent: str = "gpuaas") -> None:
+    def __init__(
+        self, access: Access, clock: Clock, user_agent: str = "gpuaas", *, patience: float | None = None
+    ) -> None:
+        """`patience`: seconds within which a request must be answered whole; streams have them for their beginning."""
         self.access = access
+        self._patience = patience
         self._credentials = Credentials(access, clock)
-        self._pool = Pool(access.server, self._credentials.ssl_context, access.server_name)
+        self._pool = Pool(access.server, self._credentials.ssl_context, access.server_name, patience or ANSWER_SECONDS)
         self._user_agent = user_agent
         self.on_warning: Callable[[str], None] = lambda _: None
         """Called with each warning of the server's answers."""
 
     async def close(self) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        """Every connection at once, whatever is under way on it."""
         self._pool.close()
 
     async def __aenter__(self) -> Self:
@@ -253,8 +262,9 @@ class HttpClient:
         accept: str = JSON,
     ) -> Object:
         encoded = b"" if body is None else msgspec.json.encode(body)
-        response = await self._send(method, path, query or {}, encoded, accept=accept, content_type=content_type)
-        answer: Object = msgspec.json.decode(await response.read())
+        async with asyncio.timeout(self._patience):
+            response = await self._send(method, path, query or {}, encoded, accept=accept, content_type=content_type)
+            answer: Object = msgspec.json.decode(await response.read())
         return answer
 
     async def _send(

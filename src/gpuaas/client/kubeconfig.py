@@ -112,6 +112,13 @@ def load(paths: Sequence[Path] | None = None) -> Kubeconfig:
     return merged
 
 
+def from_document(content: Mapping[str, Any], origin: Path) -> Kubeconfig:
+    """One that has been read already, from a Secret say; `origin` names it in messages, and relative paths start there."""
+    merged = Kubeconfig(files=(origin,))
+    _merge(merged, content, origin)
+    return merged
+
+
 def add_context(
     path: Path,
     name: str,

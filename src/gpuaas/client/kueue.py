@@ -20,6 +20,8 @@ PROVISIONING_CONFIGS: Final = Resource(
 PROVISIONING_REQUESTS: Final = Resource(
     "autoscaling.x-k8s.io", "v1", "provisioningrequests", True, "ProvisioningRequest"
 )
+MULTIKUEUE_CONFIGS: Final = Resource(GROUP, _VERSION, "multikueueconfigs", False, "MultiKueueConfig")
+MULTIKUEUE_CLUSTERS: Final = Resource(GROUP, _VERSION, "multikueueclusters", False, "MultiKueueCluster")
 TOPOLOGIES: Final = Resource(GROUP, _VERSION, "topologies", False, "Topology")
 PREEMPTIONS: Final = Resource("gpuaas.dev", "v1alpha1", "preemptions", True, "Preemption")
 KUEUES: Final = Resource("kueue.openshift.io", "v1", "kueues", False, "Kueue")
@@ -39,6 +41,8 @@ KUEUE: Final = (
     ADMISSION_CHECKS,
     PROVISIONING_CONFIGS,
     PROVISIONING_REQUESTS,
+    MULTIKUEUE_CONFIGS,
+    MULTIKUEUE_CLUSTERS,
     TOPOLOGIES,
     PREEMPTIONS,
     KUEUES,

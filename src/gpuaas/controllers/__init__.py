@@ -7,6 +7,7 @@ are those kube-controller-manager knows its own by.
 from collections.abc import Container
 
 from gpuaas.controllers.app_wrappers import AppWrapperController
+from gpuaas.controllers.card_shares import CardShares
 from gpuaas.controllers.certificates import CertificateCleaner, CertificateSigningController
 from gpuaas.controllers.claim_protection import ClaimProtectionController
 from gpuaas.controllers.cluster_roles import ClusterRoleAggregationController
@@ -38,6 +39,7 @@ from gpuaas.controllers.node_lifecycle import (
 )
 from gpuaas.controllers.notebooks import NotebookController
 from gpuaas.controllers.pod_scheduler import PodScheduler
+from gpuaas.controllers.quota_from_nodes import QuotaFromNodes
 from gpuaas.controllers.ray_clusters import RayClusterController
 from gpuaas.controllers.ray_jobs import RayJobController
 from gpuaas.controllers.ray_services import RayServiceController
@@ -86,6 +88,8 @@ NODES: tuple[type[Loop], ...] = (
     NodeLifecycleController,
     TaintEvictionController,
     PodGarbageCollector,
+    CardShares,
+    QuotaFromNodes,
 )
 OPERATORS: tuple[type[Loop], ...] = (
     RayClusterController,

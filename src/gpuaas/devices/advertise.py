@@ -116,7 +116,10 @@ def keep(config: PluginConfig, source: str, *, says_strategy: bool = True) -> st
     document = document_of(config)
     if not says_strategy:
         del document["flags"]["migStrategy"]
-    return json.dumps({"source": source, "document": document}, separators=(",", ":"), sort_keys=True)
+    kept: dict[str, Any] = {"source": source, "document": document}
+    if config.only_cards:
+        kept["cards"] = sorted(config.only_cards)
+    return json.dumps(kept, separators=(",", ":"), sort_keys=True)
 
 
 def config_in_force(text: str, cards: tuple[Card, ...] = ()) -> PluginConfig | None:
@@ -124,8 +127,9 @@ def config_in_force(text: str, cards: tuple[Card, ...] = ()) -> PluginConfig | N
     if not text:
         return None
     try:
-        document = json.loads(text)["document"]
-        found = load(document)
+        kept = json.loads(text)
+        document = kept["document"]
+        found = replace(load(document), only_cards=frozenset(map(str, kept.get("cards") or ())))
         check_size(found)
         said = "migStrategy" in document["flags"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -50,6 +50,7 @@ class Card:
     nvlinks: tuple[int, ...] = field(default=())  # NVLinks to the card of each index
     pcie: tuple[int, ...] = field(default=())  # NVML's topology level to the card of each index
     numa: int | None = None
+    reserved_mib: int = 0  # of its memory, what the driver keeps; 0 where that is not known
     unhealthy: str = ""  # why the card takes no work; empty while it is healthy
 
     @property

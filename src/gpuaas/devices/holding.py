@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuaas.base.quantity import parse_quantity
-from gpuaas.devices import allocate, preferred
+from gpuaas.devices import allocate, budget, preferred
 from gpuaas.devices.cards import Card
 from gpuaas.devices.inventory import SIMULATED
 from gpuaas.devices.offer import Device, Offer
@@ -43,6 +43,9 @@ class Held:
     memory: int = 0  # MiB of the card, or of the slice
     index: int = 0  # of the card on its node
     profile: str = ""  # of a MIG device
+    shares: int = 0  # how many share it; 0 where it is not shared
+    budget: int = 0  # MiB of it that may be used; 0: all
+    sharing: str = ""  # time-slicing or mps, of a replica
 
     @property
     def uuid(self) -> str:
@@ -75,29 +78,74 @@ def _count(amount: Any) -> int:
     return found if 0 < found <= _MOST else 0
 
 
-def choose(offered: Offer, config: PluginConfig, requests: Requests, taken: Sequence[Held]) -> tuple[Held, ...]:
-    """Devices for every request, or none at all. Raises NoDeviceError, and allocate.RefusedError where sharing forbids
-    the number asked for."""
+def choose(
+    offered: Offer,
+    config: PluginConfig,
+    requests: Requests,
+    taken: Sequence[Held],
+    *,
+    asked: int = 0,
+    barred: frozenset[str] = frozenset(),
+) -> tuple[Held, ...]:
+    """Devices for every request, or none at all. `asked`: MiB of each device that the pod's annotation asks for. `barred`:
+    cards that this pod may not share. Raises NoDeviceError, budget.BudgetError for an amount that no device has, and
+    allocate.RefusedError where sharing forbids the number asked for."""
     found: list[Held] = []
     for container, wanted in requests.items():
         for resource, count in sorted(wanted.items()):
             known = offered.get(resource, {})
-            free = free_ids(known, (*taken, *found))
-            if len(free) < count:
-                raise NoDeviceError(f"{count} of {resource} asked for, {len(free)} of {len(known)} free")
-            ids = preferred_ids(known, free, count)
+            held = (*taken, *found)
+            free = free_ids(known, held)
+            roomy = _with_room(known, [id_ for id_ in free if known[id_].card.uuid not in barred], held, asked, count)
+            if len(roomy) < count:
+                raise NoDeviceError(_short(resource, count, len(known), len(free), len(roomy), asked))
+            ids = preferred_ids(known, roomy, count)
             allocate.allocate(offered, config, resource, ids)
-            found += [_held(container, resource, known[id_]) for id_ in ids]
+            found += [_held(container, resource, known[id_], config, asked) for id_ in ids]
     return tuple(found)
 
 
-def _held(container: str, resource: str, device: Device) -> Held:
+def _with_room(known: Mapping[str, Device], free: list[str], held: Sequence[Held], asked: int, count: int) -> list[str]:
+    """The free ids whose cards have room for one more budget each; in the order given."""
+    room: dict[str, int] = {}
+    found: list[str] = []
+    for id_ in free:
+        device = known[id_]
+        need = budget.share_mib(device, asked)
+        if not need or not budget.memory_mib(device):
+            found.append(id_)
+            continue
+        left = room.setdefault(device.uuid, budget.room_mib(device, held))
+        if left >= need:
+            found.append(id_)
+            room[device.uuid] = left - need if count > 1 else left
+    return found
+
+
+def _short(resource: str, count: int, total: int, free: int, roomy: int, asked: int) -> str:
+    words = f"{count} of {resource} asked for, {free} of {total} free"
+    if roomy == free:
+        return words
+    of_memory = f", {roomy} of them with {asked} MiB of memory left" if asked else f", {roomy} of them may be shared"
+    return words + of_memory
+
+
+def _held(container: str, resource: str, device: Device, config: PluginConfig, asked: int) -> Held:
     card, mig = device.card, device.mig
-    memory, profile = card.memory_mib, ""
-    if mig is not None:
-        shape = card.profile(mig)
-        memory, profile = shape.memory_mib if shape is not None else 0, mig.profile
-    return Held(container, resource, device.id, card.uuid, card.name, memory, card.index, profile)
+    memory, profile = budget.memory_mib(device), mig.profile if mig is not None else ""
+    return Held(
+        container,
+        resource,
+        device.id,
+        card.uuid,
+        card.name,
+        memory,
+        card.index,
+        profile,
+        shares=device.replicas,
+        budget=budget.share_mib(device, asked),
+        sharing=config.strategy if device.is_replica else "",
+    )
 
 
 def free_ids(known: Mapping[str, Device], taken: Iterable[Held]) -> list[str]:
@@ -115,7 +163,7 @@ def free_ids(known: Mapping[str, Device], taken: Iterable[Held]) -> list[str]:
         for id_, device in known.items()
         if id_ not in ids
         and not device.card.unhealthy
-        and device.uuid not in whole  # somebody has all of it
+        and device.uuid not in whole  # a pod has all of it
         and (device.is_replica or device.uuid not in shared)
         and (device.card.uuid not in sliced if device.mig is None else device.card.uuid not in whole | shared)
     ]
@@ -151,6 +199,9 @@ def encode(devices: Sequence[Held]) -> str:
         entry |= {"product": one.name} if one.name else {}
         entry |= {"memory": one.memory} if one.memory else {}
         entry |= {"profile": one.profile} if one.profile else {}
+        entry |= {"shares": one.shares} if one.shares else {}
+        entry |= {"budget": one.budget} if one.budget else {}
+        entry |= {"sharing": one.sharing} if one.sharing else {}
         shown.setdefault(one.container, []).append(entry)
     return json.dumps(shown, separators=(",", ":"))
 
@@ -177,9 +228,15 @@ def held_by(pod: Mapping[str, Any]) -> tuple[Held, ...]:
 def _read(container: str, one: Any) -> Held | None:
     if not isinstance(one, dict) or not all(isinstance(one.get(key), str) for key in ("id", "resource", "card")):
         return None
-    texts = {key: str(one.get(key) or "") for key in ("product", "profile")}
-    memory, index = (value if isinstance(value := one.get(key), int) else 0 for key in ("memory", "index"))
-    return Held(container, one["resource"], one["id"], one["card"], texts["product"], memory, index, texts["profile"])
+    product, profile, sharing = (str(one.get(key) or "") for key in ("product", "profile", "sharing"))
+    numbers = {key: _number(one.get(key)) for key in ("memory", "index", "shares", "budget")}
+    return Held(
+        container, one["resource"], one["id"], one["card"], product, profile=profile, sharing=sharing, **numbers
+    )
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value <= _MOST else 0
 
 
 # -- What a program sees ------------------------------------------------------------------------------------------------

@@ -163,6 +163,20 @@ def shown_cards(text: str) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict)]
 
 
+def cards_shown(text: str) -> tuple[Card, ...]:
+    """The cards an annotation shows, for who only reads: a client that plans a change, say."""
+    bare = (
+        Card(
+            index,
+            str(one.get("uuid") or ""),
+            product if (product := find(name := str(one.get("product") or ""))) is not None else _unknown(Pool(name)),
+            memory_override_mib=memory if isinstance(memory := one.get("memory"), int) else 0,
+        )
+        for index, one in enumerate(shown_cards(text))
+    )
+    return with_closed(restored(tuple(bare), text), text)
+
+
 def restored(cards: Sequence[Card], text: str) -> tuple[Card, ...]:
     """The cards with the layout the annotation has for them, as far as it can be. Whether they take work is not read
     back: that is found again from what is so now."""

@@ -102,6 +102,9 @@ def _replicated(found: Offer, config: PluginConfig) -> Offer:
     offered: Offer = {resource: devices for resource, devices in found.items() if resource not in names}
     for entry in shared:
         for device in found.get(entry.name, {}).values():
+            if config.only_cards and device.card.uuid not in config.only_cards:
+                offered.setdefault(entry.name, {})[device.id] = device
+                continue
             into = offered.setdefault(entry.rename or entry.name, {})
             for number in range(entry.replicas):
                 copy = replace(device, id=f"{device.id}::{number}", replicas=entry.replicas)

@@ -65,6 +65,8 @@ class PluginConfig:
     imex_channels: tuple[int, ...] = ()
     imex_required: bool = False
     ignored: tuple[str, ...] = field(default=(), compare=False)
+    only_cards: frozenset[str] = frozenset()
+    """The cards that sharing is about, by UUID; empty: all. Not NVIDIA's: only `gpuaas share` sets it."""
 
     @property
     def sharing(self) -> Sharing:

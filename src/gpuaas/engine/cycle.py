@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from gpuaas.engine.assign import Assignment, Mode
 from gpuaas.engine.entries import IMMEDIATE, WHOLE_SHAPE, Entry, Requeue
 from gpuaas.engine.items import Item
-from gpuaas.engine.nominate import Grounds, nominate
+from gpuaas.engine.nominate import CycleContext, nominate
 from gpuaas.engine.order import classical_order, fair_order
-from gpuaas.engine.plan import Admitted, Loan, Passed, Plan, Preempted, no_fit_token, preemption_message
+from gpuaas.engine.plan import Admitted, Loan, Plan, Preempted, Skipped, no_fit_token, preemption_message
 from gpuaas.engine.preempt import Known, Target
 from gpuaas.engine.queues import Queue, Tree
 from gpuaas.engine.reasons import Token
@@ -52,13 +52,13 @@ class Cycle:
         self,
         number: int,
         now: Millis,
-        grounds: Grounds,
+        cycle_context: CycleContext,
         refuse: Callable[[Item, Queue], Refusal | None],
         blocked: Callable[[Item], bool],
     ) -> None:
         self.plan = Plan(number)
         self.now = now
-        self._grounds = grounds
+        self._grounds = cycle_context
         self._refuse = refuse
         self._blocked = blocked
         self._taken: list[tuple[Queue, Usage, tuple[Placed, ...]]] = []
@@ -97,7 +97,7 @@ class Cycle:
                 self._remember(entry.item, entry.queue, entry.assignment)
             self._put_back(entry.item, entry.queue, entry.requeue)
         for item, queue, (token, words, requeue) in refused:
-            self.plan.passed.append(Passed(item.key, queue.name, token, words))
+            self.plan.skipped.append(Skipped(item.key, queue.name, token, words))
             self._put_back(item, queue, requeue)
         return self.plan
 
@@ -260,7 +260,7 @@ class Cycle:
         return False
 
     def _pass(self, entry: Entry, token: Token, words: str = "", waits_for: tuple[str, ...] = ()) -> None:
-        self.plan.passed.append(Passed(entry.item.key, entry.queue.name, token, words, entry.assignment, waits_for))
+        self.plan.skipped.append(Skipped(entry.item.key, entry.queue.name, token, words, entry.assignment, waits_for))
 
     def _take(self, entry: Entry, usage: Usage) -> None:
         placed = placed_by(entry.assignment, self._grounds.frs, self._grounds.places)

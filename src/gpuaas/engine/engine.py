@@ -17,7 +17,7 @@ from gpuaas.engine.cycle import Cycle, Refusal
 from gpuaas.engine.entries import Requeue
 from gpuaas.engine.explain import Explanation, explain
 from gpuaas.engine.items import Item
-from gpuaas.engine.nominate import Grounds
+from gpuaas.engine.nominate import CycleContext
 from gpuaas.engine.plan import Plan
 from gpuaas.engine.preempt_fair import STRATEGIES
 from gpuaas.engine.queues import Queue, Tree
@@ -53,10 +53,10 @@ class Engine(World):
             self._line_up(queue)
         self._outdate(None)
 
-    def _new_grounds(self) -> Grounds:
+    def _new_grounds(self) -> CycleContext:
         names = self.config.fair_sharing
         self.places.balanced = self.config.balanced
-        return Grounds(
+        return CycleContext(
             self.forest.frs,
             self.flavors,
             self.places,

@@ -15,7 +15,7 @@ from gpuaas.engine.amounts import text
 from gpuaas.engine.assign import Assignment, Mode
 from gpuaas.engine.items import Item, Shape
 from gpuaas.engine.limits import Limit, limits_on
-from gpuaas.engine.nominate import Grounds, nominate
+from gpuaas.engine.nominate import CycleContext, nominate
 from gpuaas.engine.plan import no_fit_token
 from gpuaas.engine.preempt import Hunt, Rule, Target, fill_back, in_order
 from gpuaas.engine.queues import Queue
@@ -113,7 +113,7 @@ class Explanation:
     remedies: tuple[Remedy, ...] = ()
 
 
-def explain(item: Item, engine: Engine, grounds: Grounds, now: Millis) -> Explanation:
+def explain(item: Item, engine: Engine, cycle_context: CycleContext, now: Millis) -> Explanation:
     queue = item.queue
     if queue is None:
         return Explanation(item.key, "Pending", None, Token.QUEUE_MISSING, _missing_queue(item, engine))
@@ -124,7 +124,7 @@ def explain(item: Item, engine: Engine, grounds: Grounds, now: Millis) -> Explan
     order = queue.pending.ordered()
     position = order.index(item)
     local = sum(1 for other in order[:position] if other.workload.queue_key == item.workload.queue_key)
-    token, message, numbers, victims, remedies = _judge(item, queue, engine, grounds, now, position)
+    token, message, numbers, victims, remedies = _judge(item, queue, engine, cycle_context, now, position)
     return Explanation(
         item.key, "Pending", queue.name, token, message, position, order[0].key, local, queue.pending.waits_inactive(item),
         victims, numbers, remedies,
@@ -134,7 +134,9 @@ def explain(item: Item, engine: Engine, grounds: Grounds, now: Millis) -> Explan
 _Judged = tuple[Token, str, tuple[Numbers, ...], tuple[tuple[str, Rule], ...], tuple[Remedy, ...]]
 
 
-def _judge(item: Item, queue: Queue, engine: Engine, grounds: Grounds, now: Millis, position: int) -> _Judged:
+def _judge(
+    item: Item, queue: Queue, engine: Engine, cycle_context: CycleContext, now: Millis, position: int
+) -> _Judged:
     if queue.inactive is not None:
         return Token.QUEUE_STOPPED, f"ClusterQueue {queue.name} is inactive", (), (), ()
     workload = item.workload
@@ -145,9 +147,9 @@ def _judge(item: Item, queue: Queue, engine: Engine, grounds: Grounds, now: Mill
     if refusal is not None:
         return refusal[0], refusal[1], (), (), ()
     last, item.last = item.last, None
-    assignment, targets = nominate(item, queue, grounds)
+    assignment, targets = nominate(item, queue, cycle_context)
     item.last = last
-    numbers = tuple(_numbers(item, queue, assignment, grounds))
+    numbers = tuple(_numbers(item, queue, assignment, cycle_context))
     if assignment.mode is Mode.FIT:
         words = "It fits now" if position == 0 else f"It fits now, behind {position} other(s) in its queue"
         return Token.BEHIND_OTHERS, words, numbers, (), (Remedy("Nothing", "its turn"),)
@@ -156,9 +158,9 @@ def _judge(item: Item, queue: Queue, engine: Engine, grounds: Grounds, now: Mill
         token = Token.WAITING_FOR_PREEMPTED
     else:
         token = no_fit_token(assignment) if assignment.mode is Mode.NO_FIT else _preempt_token(assignment)
-    remedies = tuple(_remedies(item, queue, grounds))
-    if token is Token.WAITING_FOR_QUOTA and _places_matter(item, queue, grounds):
-        alone = _without(item, queue, grounds, places=True)
+    remedies = tuple(_remedies(item, queue, cycle_context))
+    if token is Token.WAITING_FOR_QUOTA and _places_matter(item, queue, cycle_context):
+        alone = _without(item, queue, cycle_context, places=True)
         if _lacks_place(alone):
             kept = tuple(each for each in remedies if each.kind in ("FewerPods", "Priority"))
             return Token.TOPOLOGY, alone.message(), numbers, victims, kept
@@ -173,13 +175,13 @@ def _lacks_place(assignment: Assignment) -> bool:
     return any(r.token is Token.TOPOLOGY for choice in assignment.sets for r in choice.reasons)
 
 
-def _without(item: Item, queue: Queue, grounds: Grounds, *, places: bool) -> Assignment:
+def _without(item: Item, queue: Queue, cycle_context: CycleContext, *, places: bool) -> Assignment:
     """The assignment in an empty tree; with `places`, on empty nodes as well."""
-    hunt = _hunt(item, queue, frozenset(), {}, grounds) if places else Hunt(item, queue, frozenset(), {})
+    hunt = _hunt(item, queue, frozenset(), {}, cycle_context) if places else Hunt(item, queue, frozenset(), {})
     others = [other for each in (queue.tree.queues if queue.tree else ()) for other in each.running.values()]
     for other in others:
         hunt.remove(other)
-    found = _try(item, queue, grounds, item.priority, item.workload.pod_sets)[0]
+    found = _try(item, queue, cycle_context, item.priority, item.workload.pod_sets)[0]
     for other in others:
         hunt.restore(other)
     return found
@@ -194,10 +196,10 @@ def _missing_queue(item: Item, engine: Engine) -> str:
     return f"LocalQueue {item.workload.queue} is inactive"
 
 
-def _numbers(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds) -> Iterator[Numbers]:
-    plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
+def _numbers(item: Item, queue: Queue, assignment: Assignment, cycle_context: CycleContext) -> Iterator[Numbers]:
+    plan = plan_of(item.shape, queue, cycle_context.flavors, cycle_context.places, cycle_context.ignore_undeclared)
     reasons = [r for choice in assignment.sets for r in choice.reasons]
-    totals = _beyond(item, queue, plan, grounds)
+    totals = _beyond(item, queue, plan, cycle_context)
     for group in plan.groups:
         names = "+".join(plan.pod_sets[index].name for index in group.members)
         for scan in group.scans:
@@ -206,17 +208,17 @@ def _numbers(item: Item, queue: Queue, assignment: Assignment, grounds: Grounds)
                     requested = sum(totals[index].get(resource, 0) for index in group.members)
                     held = sum(plan.totals[index].get(resource, 0) for index in group.members) - requested
                     why = option.unfit or _why(reasons, option.flavor, resource)
-                    yield replace(_numbers_of(names, queue, fr, requested, why, grounds), held=held)
+                    yield replace(_numbers_of(names, queue, fr, requested, why, cycle_context), held=held)
 
 
-def _beyond(item: Item, queue: Queue, plan: ShapePlan, grounds: Grounds) -> tuple[dict[str, int], ...]:
+def _beyond(item: Item, queue: Queue, plan: ShapePlan, cycle_context: CycleContext) -> tuple[dict[str, int], ...]:
     """What each pod set asks for, beyond what the slice it replaces has."""
-    before = predecessor(item, queue, grounds.items) if item.workload.replaces else None
+    before = predecessor(item, queue, cycle_context.items) if item.workload.replaces else None
     return plan.totals if before is None else before.beyond(plan.pod_sets, plan.totals)
 
 
-def _numbers_of(names: str, queue: Queue, fr: int, requested: int, why: str, grounds: Grounds) -> Numbers:
-    flavor, resource = grounds.frs.pair(fr)
+def _numbers_of(names: str, queue: Queue, fr: int, requested: int, why: str, cycle_context: CycleContext) -> Numbers:
+    flavor, resource = cycle_context.frs.pair(fr)
     nominal, used = queue.nominal(fr), queue.usage.get(fr, 0)
     free = max(0, queue.available(fr))
     return Numbers(
@@ -257,36 +259,40 @@ def _holders(queue: Queue, fr: int) -> tuple[Holder, ...]:
     return tuple(sorted(found, key=lambda h: (-h.used, h.cluster_queue)))
 
 
-def _remedies(item: Item, queue: Queue, grounds: Grounds) -> Iterator[Remedy]:
-    room = _room(item, queue, grounds)
+def _remedies(item: Item, queue: Queue, cycle_context: CycleContext) -> Iterator[Remedy]:
+    room = _room(item, queue, cycle_context)
     missing = {fr: amount - max(0, queue.available(fr)) for fr, amount in room.items()}
-    lacking = tuple((*grounds.frs.pair(fr), amount) for fr, amount in missing.items() if amount > 0)
+    lacking = tuple((*cycle_context.frs.pair(fr), amount) for fr, amount in missing.items() if amount > 0)
     if lacking:
         words = ", ".join(
             f"{text(resource, amount)} more {resource} in {flavor}" for flavor, resource, amount in lacking
         )
-        if not _places_matter(item, queue, grounds) or not _lacks_place(_without(item, queue, grounds, places=False)):
-            higher_limits = _higher_limits(queue, missing, grounds)
+        if not _places_matter(item, queue, cycle_context) or not _lacks_place(
+            _without(item, queue, cycle_context, places=False)
+        ):
+            higher_limits = _higher_limits(queue, missing, cycle_context)
             if higher_limits is not None:
                 yield higher_limits
             yield Remedy("Quota", words, lacking)
-        leaving = _departures(item, queue, room, frozenset(fr for fr, amount in missing.items() if amount > 0), grounds)
+        leaving = _departures(
+            item, queue, room, frozenset(fr for fr, amount in missing.items() if amount > 0), cycle_context
+        )
         if leaving:
             keys = tuple(target.item.key for target in leaving)
             yield Remedy("Departures", f"{len(keys)} workload(s) leaving: {', '.join(keys)}", keys=keys)
-    fewer = _fewer_pods(item, queue, grounds)
+    fewer = _fewer_pods(item, queue, cycle_context)
     if fewer is not None:
         yield fewer
-    higher = _priority(item, queue, grounds)
+    higher = _priority(item, queue, cycle_context)
     if higher is not None:
         yield higher
 
 
-def _higher_limits(queue: Queue, missing: dict[int, int], grounds: Grounds) -> Remedy | None:
+def _higher_limits(queue: Queue, missing: dict[int, int], cycle_context: CycleContext) -> Remedy | None:
     """What is free already, if only limits keep it away."""
     words = []
     for fr, amount in missing.items():
-        flavor, resource = grounds.frs.pair(fr)
+        flavor, resource = cycle_context.frs.pair(fr)
         limit = next((each for each in limits_on(queue, fr) if each.keeps >= amount), None)
         if amount > 0 and limit is None:
             return None
@@ -296,16 +302,16 @@ def _higher_limits(queue: Queue, missing: dict[int, int], grounds: Grounds) -> R
     return Remedy("Limit", ", ".join(words))
 
 
-def _places_matter(item: Item, queue: Queue, grounds: Grounds) -> bool:
-    return plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared).tas
+def _places_matter(item: Item, queue: Queue, cycle_context: CycleContext) -> bool:
+    return plan_of(item.shape, queue, cycle_context.flavors, cycle_context.places, cycle_context.ignore_undeclared).tas
 
 
-def _room(item: Item, queue: Queue, grounds: Grounds) -> dict[int, int]:
+def _room(item: Item, queue: Queue, cycle_context: CycleContext) -> dict[int, int]:
     """What the workload would take of the flavors that lack least; nothing if some pods can use no flavor at all."""
-    plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
+    plan = plan_of(item.shape, queue, cycle_context.flavors, cycle_context.places, cycle_context.ignore_undeclared)
     room: dict[int, int] = {}
-    totals = _beyond(item, queue, plan, grounds)
-    before = predecessor(item, queue, grounds.items) if item.workload.replaces else None
+    totals = _beyond(item, queue, plan, cycle_context)
+    before = predecessor(item, queue, cycle_context.items) if item.workload.replaces else None
     for group in plan.groups:
         if group.uncovered:
             return {}
@@ -332,10 +338,10 @@ def _lacking(wanted: dict[int, int], queue: Queue) -> tuple[int, int]:
 
 
 def _departures(
-    item: Item, queue: Queue, room: dict[int, int], contested: frozenset[int], grounds: Grounds
+    item: Item, queue: Queue, room: dict[int, int], contested: frozenset[int], cycle_context: CycleContext
 ) -> list[Target]:
     """Whose leaving would make room, whatever the policies say: found as victims are, spared as they are."""
-    hunt = _hunt(item, queue, contested, room, grounds)
+    hunt = _hunt(item, queue, contested, room, cycle_context)
     victims = [
         victim
         for other in (queue.tree.queues if queue.tree is not None else ())
@@ -356,17 +362,19 @@ def _departures(
     return taken if fits else []
 
 
-def _hunt(item: Item, queue: Queue, contested: frozenset[int], room: dict[int, int], grounds: Grounds) -> Hunt:
+def _hunt(
+    item: Item, queue: Queue, contested: frozenset[int], room: dict[int, int], cycle_context: CycleContext
+) -> Hunt:
     hunt = Hunt(item, queue, contested, room)
-    hunt.take_out = lambda other: grounds.places.remove(other.placed)
-    hunt.put_back = lambda other: grounds.places.add(other.placed)
-    if _places_matter(item, queue, grounds):
+    hunt.take_out = lambda other: cycle_context.places.remove(other.placed)
+    hunt.put_back = lambda other: cycle_context.places.add(other.placed)
+    if _places_matter(item, queue, cycle_context):
         sets = item.workload.pod_sets
-        hunt.placeable = lambda: _try(item, queue, grounds, item.priority, sets)[0].mode is Mode.FIT
+        hunt.placeable = lambda: _try(item, queue, cycle_context, item.priority, sets)[0].mode is Mode.FIT
     return hunt
 
 
-def _fewer_pods(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
+def _fewer_pods(item: Item, queue: Queue, cycle_context: CycleContext) -> Remedy | None:
     """The most pods of the largest pod set that would fit now, the others unchanged."""
     pod_sets = item.workload.pod_sets
     index = max(range(len(pod_sets)), key=lambda i: pod_sets[i].count, default=-1)
@@ -375,7 +383,7 @@ def _fewer_pods(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
     low, high = 0, pod_sets[index].count - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if _fits_with(item, queue, grounds, index, middle):
+        if _fits_with(item, queue, cycle_context, index, middle):
             low = middle
         else:
             high = middle - 1
@@ -385,27 +393,27 @@ def _fewer_pods(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
     return Remedy("FewerPods", f"{low} instead of {count} pods in {name}", ((name, "pods", count),), number=low)
 
 
-def _fits_with(item: Item, queue: Queue, grounds: Grounds, index: int, count: int) -> bool:
+def _fits_with(item: Item, queue: Queue, cycle_context: CycleContext, index: int, count: int) -> bool:
     pod_sets: list[PodSet] = list(item.workload.pod_sets)
     changed = replace(pod_sets[index], count=count, min_count=None)
     pod_sets[index] = changed
-    return _try(item, queue, grounds, item.priority, tuple(pod_sets))[0].mode is Mode.FIT
+    return _try(item, queue, cycle_context, item.priority, tuple(pod_sets))[0].mode is Mode.FIT
 
 
-def _priority(item: Item, queue: Queue, grounds: Grounds) -> Remedy | None:
+def _priority(item: Item, queue: Queue, cycle_context: CycleContext) -> Remedy | None:
     """The lowest priority at which it could preempt its way in now."""
     running = sorted(
         {other.priority for q in (queue.tree.queues if queue.tree else ()) for other in q.running.values()}
     )
     for priority in (p + 1 for p in running if item.priority <= p < _HIGHEST):
-        if _try(item, queue, grounds, priority, item.workload.pod_sets)[1]:
+        if _try(item, queue, cycle_context, priority, item.workload.pod_sets)[1]:
             return Remedy("Priority", f"priority {priority} instead of {item.priority}", number=priority)
     return None
 
 
 def _try(
-    item: Item, queue: Queue, grounds: Grounds, priority: int, pod_sets: tuple[PodSet, ...]
+    item: Item, queue: Queue, cycle_context: CycleContext, priority: int, pod_sets: tuple[PodSet, ...]
 ) -> tuple[Assignment, list[Target]]:
     """Judge the workload as if it were another."""
     workload = replace(item.workload, priority=priority, pod_sets=pod_sets)
-    return nominate(Item(workload, Shape(priority, pod_sets), queue), queue, grounds)
+    return nominate(Item(workload, Shape(priority, pod_sets), queue), queue, cycle_context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpuaas.engine.companions import faults
+from gpuaas.engine.check_conflicts import faults
 from gpuaas.engine.queues import Queue, Tree
 from gpuaas.engine.topology import Places
 from gpuaas.engine.tree import CohortNode, FlavorResources, Node, settle

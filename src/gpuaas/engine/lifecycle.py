@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from gpuaas.engine.companions import PROVISIONING
+from gpuaas.engine.check_conflicts import PROVISIONING
 from gpuaas.engine.values import Check, CheckState, Millis
 
 PREEMPTED = "Preempted"
@@ -47,7 +47,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class WorkloadState:
     """Where a workload stands. None means the condition was never written."""
 
     active: bool = True
@@ -89,38 +89,38 @@ def is_true(flag: Flag | None) -> bool:
     return flag is not None and flag.status
 
 
-def reserve(life: Life, cluster_queue: str, required: Iterable[str], now: Millis) -> Life:
+def reserve(state: WorkloadState, cluster_queue: str, required: Iterable[str], now: Millis) -> WorkloadState:
     """Quota is reserved; if every required check is already listed, admission follows from their states."""
-    known = {check.name for check in life.checks}
-    life = replace(
-        life,
+    known = {check.name for check in state.checks}
+    state = replace(
+        state,
         reserved=Flag(True, "QuotaReserved", f"Quota reserved in ClusterQueue {cluster_queue}", now),
-        evicted=_previously(life.evicted, now),
-        preempted=_previously(life.preempted, now),
+        evicted=_previously(state.evicted, now),
+        preempted=_previously(state.preempted, now),
     )
-    return sync_admitted(life, now) if known.issuperset(required) else life
+    return sync_admitted(state, now) if known.issuperset(required) else state
 
 
-def sync_admitted(life: Life, now: Millis) -> Life:
+def sync_admitted(state: WorkloadState, now: Millis) -> WorkloadState:
     """Admitted is: quota reserved, every listed check ready, and a place for all pods. Written only when it changes."""
-    reserved = is_true(life.reserved)
-    ready = all(check.state == "Ready" for check in life.checks)
-    wanted = reserved and ready and not life.topology_pending
-    if wanted == is_true(life.admitted):
-        return life
+    reserved = is_true(state.reserved)
+    ready = all(check.state == "Ready" for check in state.checks)
+    wanted = reserved and ready and not state.topology_pending
+    if wanted == is_true(state.admitted):
+        return state
     if wanted:
-        return replace(life, admitted=Flag(True, "Admitted", "The workload is admitted", now))
-    assert life.admitted is not None
-    executed = life.executed + (now - life.admitted.since) // 1000 * 1000
-    return replace(life, admitted=_not_admitted(reserved, ready, now), executed=executed)
+        return replace(state, admitted=Flag(True, "Admitted", "The workload is admitted", now))
+    assert state.admitted is not None
+    executed = state.executed + (now - state.admitted.since) // 1000 * 1000
+    return replace(state, admitted=_not_admitted(reserved, ready, now), executed=executed)
 
 
-def sync_checks(life: Life, required: Iterable[str], now: Millis) -> Life:
+def sync_checks(state: WorkloadState, required: Iterable[str], now: Millis) -> WorkloadState:
     """List exactly the required checks, by name; new ones are pending."""
     names = sorted(required)
-    known = {check.name: check for check in life.checks}
+    known = {check.name: check for check in state.checks}
     checks = tuple(known.get(name, CheckStatus(name, since=now)) for name in names)
-    return life if checks == life.checks else replace(life, checks=checks)
+    return state if checks == state.checks else replace(state, checks=checks)
 
 
 def required_checks(
@@ -132,8 +132,8 @@ def required_checks(
     return frozenset(c.name for c in checks if not c.on_flavors or c.on_flavors & assigned)
 
 
-def set_check(life: Life, status: CheckStatus) -> Life:
-    return replace(life, checks=tuple(status if c.name == status.name else c for c in life.checks))
+def set_check(state: WorkloadState, status: CheckStatus) -> WorkloadState:
+    return replace(state, checks=tuple(status if c.name == status.name else c for c in state.checks))
 
 
 def lasting_checks(checks: Iterable[Check]) -> frozenset[str]:
@@ -147,35 +147,35 @@ def lasting_checks(checks: Iterable[Check]) -> frozenset[str]:
 
 
 def evict(
-    life: Life,
+    state: WorkloadState,
     reason: str,
     message: str,
     now: Millis,
     cause: str = "",
     rule: str = "",
     lasting: frozenset[str] = frozenset(),
-) -> Life:
+) -> WorkloadState:
     """Evicted. It stays admitted and its quota counts until it is released."""
     shown = f"DeactivatedDueTo{cause}" if reason == DEACTIVATED and cause else reason
     return replace(
-        life,
+        state,
         evicted=Flag(True, shown, message, now),
-        preempted=Flag(True, rule, message, now) if rule else life.preempted,
-        checks=tuple(_reset(check, check.name in lasting, now) for check in life.checks),
+        preempted=Flag(True, rule, message, now) if rule else state.preempted,
+        checks=tuple(_reset(check, check.name in lasting, now) for check in state.checks),
         unhealthy=(),
         cluster=None,
         nominated=(),
-        evictions=_counted(life.evictions, reason, cause),
+        evictions=_counted(state.evictions, reason, cause),
     )
 
 
-def release(life: Life, now: Millis) -> Life:
+def release(state: WorkloadState, now: Millis) -> WorkloadState:
     """Its pods are gone: the quota is free, and it queues again if its eviction lets it."""
-    assert life.evicted is not None
-    reason, message = life.evicted.reason, life.evicted.message
+    assert state.evicted is not None
+    reason, message = state.evicted.reason, state.evicted.message
     return sync_admitted(
         replace(
-            life,
+            state,
             requeued=Flag(reason in RETURNS_AT_ONCE, reason, message, now),
             reserved=Flag(False, "Pending", message, now),
         ),
@@ -183,9 +183,9 @@ def release(life: Life, now: Millis) -> Life:
     )
 
 
-def give_up(life: Life, reason: str, message: str, now: Millis) -> Life:
+def give_up(state: WorkloadState, reason: str, message: str, now: Millis) -> WorkloadState:
     """The reservation is withdrawn without an eviction: its queue is gone or stopped before it was admitted."""
-    return sync_admitted(replace(life, reserved=Flag(False, reason, message, now)), now)
+    return sync_admitted(replace(state, reserved=Flag(False, reason, message, now)), now)
 
 
 def _previously(flag: Flag | None, now: Millis) -> Flag | None:

@@ -25,7 +25,7 @@ Outcome = tuple[Assignment, list[Target]]
 
 
 @dataclass(slots=True)
-class Grounds:
+class CycleContext:
     """What every judgement needs besides the queue itself."""
 
     frs: FlavorResources
@@ -45,33 +45,37 @@ class Grounds:
     """Candidates that heads found, while all of them are judged on the same state."""
 
 
-def nominate(item: Item, queue: Queue, grounds: Grounds, only: tuple[dict[str, str], ...] | None = None) -> Outcome:
-    plan = plan_of(item.shape, queue, grounds.flavors, grounds.places, grounds.ignore_undeclared)
-    before = predecessor(item, queue, grounds.items) if item.workload.replaces else None
+def nominate(
+    item: Item, queue: Queue, cycle_context: CycleContext, only: tuple[dict[str, str], ...] | None = None
+) -> Outcome:
+    plan = plan_of(item.shape, queue, cycle_context.flavors, cycle_context.places, cycle_context.ignore_undeclared)
+    before = predecessor(item, queue, cycle_context.items) if item.workload.replaces else None
     if before is None and only is None and (item.last is None or not item.last.more_to_try()):
-        found = fits_at_once(plan, queue, grounds.frs)
+        found = fits_at_once(plan, queue, cycle_context.frs)
         if found is not None:
             return found, []
-    return Nominator(item, queue, plan, grounds, only, before).outcome()
+    return Nominator(item, queue, plan, cycle_context, only, before).outcome()
 
 
 class Nominator:
-    __slots__ = ("_assigner", "_found", "grounds", "item", "plan", "queue")
+    __slots__ = ("_assigner", "_found", "cycle_context", "item", "plan", "queue")
 
     def __init__(
         self,
         item: Item,
         queue: Queue,
         plan: ShapePlan,
-        grounds: Grounds,
+        cycle_context: CycleContext,
         only: tuple[dict[str, str], ...] | None,
         before: Predecessor | None,
     ) -> None:
         self.item = item
         self.queue = queue
-        self.grounds = grounds
+        self.cycle_context = cycle_context
         self.plan = plan
-        self._assigner = Assigner(self.plan, queue, grounds.frs, self._oracle, grounds.strategies is not None)
+        self._assigner = Assigner(
+            self.plan, queue, cycle_context.frs, self._oracle, cycle_context.strategies is not None
+        )
         self._assigner.last = item.last
         self._assigner.only = only
         self._assigner.before = before
@@ -83,7 +87,12 @@ class Nominator:
         del self._assigner  # it asks us about victims: no ring is left to the garbage collector
         if self.plan.tas and assignment.mode is Mode.PREEMPT:
             place_after(
-                assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places, [t.item for t in targets]
+                assignment,
+                self.plan,
+                self.queue,
+                self.cycle_context.frs,
+                self.cycle_context.places,
+                [t.item for t in targets],
             )
         return assignment, targets
 
@@ -108,7 +117,7 @@ class Nominator:
         """The assignment at these counts, and its victims; None if it cannot be had even with victims."""
         assignment = self._assigner.assign(counts)
         if self.plan.tas and assignment.mode is not Mode.NO_FIT:
-            place(assignment, self.plan, self.queue, self.grounds.frs, self.grounds.places)
+            place(assignment, self.plan, self.queue, self.cycle_context.frs, self.cycle_context.places)
         if assignment.mode is Mode.FIT:
             return assignment, []
         if assignment.mode is Mode.PREEMPT:
@@ -121,7 +130,7 @@ class Nominator:
         """What victims are to make room for. Upstream adds the pods only when it looks for flavors: not here."""
         requests = {fr: amount for fr, amount in assignment.usage.items() if amount}
         if PODS in self.queue.group_of:
-            resources = self.grounds.frs.resource
+            resources = self.cycle_context.frs.resource
             return {fr: amount for fr, amount in requests.items() if resources[fr] != PODS}
         return requests
 
@@ -147,17 +156,19 @@ class Nominator:
             known = self._found.get(key)
             if known is not None:
                 return known
-        grounds = self.grounds
-        hunt = Hunt(self.item, self.queue, contested, requests, usage_of=grounds.usage_of, known=grounds.known)
-        places = self.grounds.places
+        cycle_context = self.cycle_context
+        hunt = Hunt(
+            self.item, self.queue, contested, requests, usage_of=cycle_context.usage_of, known=cycle_context.known
+        )
+        places = self.cycle_context.places
         hunt.take_out = lambda item: places.remove(item.placed)
         hunt.put_back = lambda item: places.add(item.placed)
         if placed:
             assert assignment is not None
-            wanted = wanted_places(assignment, self.plan, self.queue, self.grounds.frs, places)
+            wanted = wanted_places(assignment, self.plan, self.queue, self.cycle_context.frs, places)
             hunt.placeable = lambda: places.find(wanted).failure is None
-        strategies = self.grounds.strategies
-        targets = classical(hunt) if strategies is None else fair(hunt, strategies, self.grounds.frs)
+        strategies = self.cycle_context.strategies
+        targets = classical(hunt) if strategies is None else fair(hunt, strategies, self.cycle_context.frs)
         if not placed:
             self._found[key] = targets
         return targets

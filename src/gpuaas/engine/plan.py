@@ -55,7 +55,7 @@ class Preempted(NamedTuple):
     message: str
 
 
-class Passed(NamedTuple):
+class Skipped(NamedTuple):
     """A workload that was looked at and not admitted."""
 
     key: str
@@ -88,7 +88,7 @@ class Plan:
     cycle: int
     admissions: list[Admitted] = field(default_factory=list)
     preemptions: list[Preempted] = field(default_factory=list)
-    passed: list[Passed] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
     faults: list[tuple[str, Exception]] = field(default_factory=list)
     """Workloads that could not be judged, by key, and why."""
     heads: int = 0

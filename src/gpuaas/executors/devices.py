@@ -9,18 +9,27 @@ decision is made between two awaits, so that two pods never get one device.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.devices import holding, inventory
+from gpuaas.devices import faults, foreign, holding, inventory
 from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
+from gpuaas.devices.budget import asked_mib
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.runtime.informer import Informer
-from gpuaas.runtime.metadata import uid_of
+from gpuaas.runtime.metadata import annotations_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 View = Mapping[str, Any]
 ON_NODE = "node"  # index of pods, shared by all who ask for it
+AMONG, EVERYBODY = "gpuaas.dev/mps-among", "all"  # annotation of a node: who shares its cards by MPS
+_DECISIVE = (
+    inventory.ANNOTATION,
+    CONFIG,
+    faults.ANNOTATION,
+    foreign.FOREIGN,
+    foreign.IGNORED,
+)  # of a node, for its offer
 _REMEMBERED = 256  # nodes whose offer is kept
 
 
@@ -34,14 +43,14 @@ class DeviceBook:
         self._pods = pods
         self._is_over = is_over
         self._given: dict[str, dict[str, tuple[Held, ...]]] = {}  # by node and pod, until it is released
-        self._offers: dict[str, tuple[tuple[str, str], tuple[Offer, PluginConfig]]] = {}
+        self._offers: dict[str, tuple[tuple[str, ...], tuple[Offer, PluginConfig]]] = {}
 
     def resources(self, node: View) -> tuple[str, ...]:
         """What is given out one by one here."""
         return tuple(self._offer(node)[0]) if node["metadata"]["name"] in self._specs else ()
 
     def give(self, pod: View, node: View) -> tuple[Held, ...]:
-        """The devices of the pod: those it has, or free ones. Raises NoDeviceError or RefusedError."""
+        """The devices of the pod: those it has, or free ones. Raises NoDeviceError, BudgetError or RefusedError."""
         uid, name = uid_of(pod), node["metadata"]["name"]
         if name not in self._specs:
             return ()
@@ -52,9 +61,21 @@ class DeviceBook:
             requests = requests_of(pod["spec"], offered)
             if not requests:
                 return ()
-            found = choose(offered, config, requests, self.taken(name))
+            barred = self._barred(pod, node) if config.strategy == "mps" else frozenset[str]()
+            asked = asked_mib(annotations_of(pod))
+            found = choose(offered, config, requests, self.taken(name), asked=asked, barred=barred)
         here[uid] = found
         return found
+
+    def _barred(self, pod: View, node: View) -> frozenset[str]:
+        """Cards that pods of other namespaces share by MPS, where a fault of one process ends all of them."""
+        if annotations_of(node).get(AMONG) == EVERYBODY:
+            return frozenset()
+        namespace = pod["metadata"]["namespace"]
+        others = (one for one in self._pods.indexed(ON_NODE, node["metadata"]["name"]) if not self._is_over(one))
+        return frozenset(
+            held.card for one in others if one["metadata"]["namespace"] != namespace for held in held_by(one)
+        )
 
     def are_open(self, devices: Sequence[Held], node: View) -> bool:
         """Whether the node, as it is known now, still has them to give: a card that is to change takes no work."""
@@ -77,17 +98,21 @@ class DeviceBook:
     def _offer(self, node: View) -> tuple[Offer, PluginConfig]:
         name = node["metadata"]["name"]
         said = node["metadata"].get("annotations") or {}
-        text = (str(said.get(inventory.ANNOTATION) or ""), str(said.get(CONFIG) or ""))
+        text = tuple(str(said.get(each) or "") for each in _DECISIVE)
         kept = self._offers.get(name)
         if kept is None or kept[0] != text:
-            kept = self._offers[name] = (text, offer_of(self._specs[name], *text))
+            kept = self._offers[name] = (text, offer_of(self._specs[name], dict(zip(_DECISIVE, text, strict=True))))
             if len(self._offers) > _REMEMBERED:
                 del self._offers[next(iter(self._offers))]
         return kept[1]
 
 
-def offer_of(spec: NodeSpec, cards_text: str, config_text: str) -> tuple[Offer, PluginConfig]:
+def offer_of(spec: NodeSpec, annotations: Mapping[str, str]) -> tuple[Offer, PluginConfig]:
+    """`annotations`: of the node."""
+    cards_text, config_text = annotations.get(inventory.ANNOTATION, ""), annotations.get(CONFIG, "")
     cards = inventory.with_closed(inventory.restored(spec.cards(), cards_text), cards_text)
+    found, _ = faults.read_faults(annotations.get(faults.ANNOTATION, ""))
+    cards = foreign.with_foreign(faults.marked(cards, found), annotations)
     config = config_in_force(config_text, cards) or default_config(cards)
     try:
         return offer(cards, config), config

@@ -77,7 +77,7 @@ class NodeKeeper(Controller):
     async def reconcile(self, key: str) -> Requeue | None:
         node = self._nodes.get("", key)
         if node is None:
-            return None  # somebody deleted it: it stays away until the next start, as with a real kubelet
+            return None  # it was deleted: it stays away until the next start, as with a real kubelet
         if is_lost(node):
             if self._every > EVERY and key not in self._silent:
                 self._silent.add(key)

@@ -15,6 +15,7 @@ from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
 from gpuaas.devices.allocate import RefusedError
+from gpuaas.devices.budget import BudgetError
 from gpuaas.devices.holding import ANNOTATION, NoDeviceError
 from gpuaas.executors import statuses
 from gpuaas.executors.devices import DeviceBook, annotation_patch
@@ -79,7 +80,7 @@ class Kubelet(Controller):
             if await self._write(pod, status):
                 self.recorder.event(PODS, pod, WARNING, "DevicesUnavailable", words)
             return Requeue(_LOOK_FOR_DEVICES)
-        except RefusedError as refusal:
+        except (RefusedError, BudgetError) as refusal:
             words = f"Allocate failed due to rpc error: code = Unknown desc = {refusal}, which is unexpected"
             reason = "UnexpectedAdmissionError"
             await self._write(pod, statuses.refused(pod, reason, f"Pod was rejected: {words}", self.clock.now()))
@@ -95,7 +96,7 @@ class Kubelet(Controller):
         latest = self._nodes.get("", node["metadata"]["name"])
         if _has_run(pod) or (latest is not None and self._devices.are_open(devices, latest)):
             return given
-        # Whoever changes a card closes it first and looks for holders after; we hold first and look whether it is closed.
+        # A change of a card closes it first and looks for holders after; a pod holds it first and then looks whether it is closed.
         self._devices.release(node["metadata"]["name"], uid_of(pod))
         nothing = {"metadata": {"uid": uid_of(pod), "annotations": {ANNOTATION: None}}}
         await self.client.patch(

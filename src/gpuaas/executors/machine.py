@@ -10,7 +10,7 @@ import platform
 import re
 import shutil
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuaas.devices.cards import Card
@@ -34,6 +34,8 @@ class Gpus:
     fix: str = ""
     kind: str = ""
     is_news: bool = False
+    library: str = ""  # path of the library that keeps memory budgets
+    library_fault: str = ""  # why there is none
 
     @property
     def in_words(self) -> str:
@@ -43,8 +45,22 @@ class Gpus:
 NO_GPUS = Gpus()
 
 
-def look_for_gpus() -> Gpus:
-    """Asks the driver; blocks, so call it in a thread."""
+def look_for_gpus(native: Path | None = None) -> Gpus:
+    """Asks the driver; blocks, so call it in a thread. `native`: the folder for what is built for this machine, where
+    there are cards."""
+    found = _ask_driver()
+    return _with_library(found, native) if found.cards and native is not None else found
+
+
+def _with_library(found: Gpus, native: Path) -> Gpus:
+    from gpuaas.executors.native.build import build_memory_budget, memory_budget_path
+
+    target = memory_budget_path(native)
+    fault = build_memory_budget(target)
+    return replace(found, library="" if fault else str(target), library_fault=fault or "")
+
+
+def _ask_driver() -> Gpus:
     from gpuaas.telemetry import smi
     from gpuaas.telemetry.nvml import DriverError, Nvml
 

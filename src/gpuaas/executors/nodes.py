@@ -92,7 +92,7 @@ def amounts_of(spec: NodeSpec) -> dict[str, str]:
 
 
 def added_resources(spec: NodeSpec, node: Mapping[str, Any]) -> dict[str, str] | None:
-    """What somebody wrote into a node's capacity can be had, as a kubelet makes of it; None where that is so already.
+    """Copies capacity that a client wrote into allocatable, as a kubelet does; None where it is there already.
     Not what cards offer: that is derived from the cards alone."""
     status, own = node.get("status") or {}, amounts_of(spec)
     capacity, offered = status.get("capacity") or {}, status.get("allocatable") or {}

@@ -20,13 +20,18 @@ class Owners:
     async def wishes(self, pod: Mapping[str, Any]) -> dict[str, str]:
         """Our annotations of the pod and of those it belongs to; the nearest one counts."""
         found: dict[str, str] = {}
-        obj: Mapping[str, Any] | None = pod
-        for _ in range(_DEPTH):
-            if obj is None:
-                break
+        for obj in await self.chain(pod):
             for name, value in annotations_of(obj).items():
                 if name.startswith(_PREFIX):
                     found.setdefault(name, value)
+        return found
+
+    async def chain(self, pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The pod and those it belongs to, the nearest first."""
+        found: list[Mapping[str, Any]] = []
+        obj: Mapping[str, Any] | None = pod
+        while obj is not None and len(found) < _DEPTH:
+            found.append(obj)
             obj = await self._owner(obj)
         return found
 

@@ -2,7 +2,7 @@
 
 Others are refused with words; the taint of the node keeps them away in the first place. A pod's processes are those its
 folder knows (`processes`), so that a control plane that comes back adopts what still runs, counts what has ended, and
-fails what nobody can say anything about. Nothing is ever started twice at the same time, and a container has ended only
+fails containers whose state is lost. Nothing is ever started twice at the same time, and a container has ended only
 when none of its processes is left.
 
 Keys are those of pods; one without a namespace is the uid of a pod that is gone, whose folder is to be removed.
@@ -22,26 +22,34 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
+from gpuaas.devices.holding import held_by
 from gpuaas.executors import statuses
+from gpuaas.executors.annotations import checkpoint_signal
 from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Missing, environment_of
+from gpuaas.executors.evictions import Evictions
+from gpuaas.executors.gpu_environment import container_variables
+from gpuaas.executors.gpu_guard import GpuGuard
 from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
+from gpuaas.executors.mps import MpsError
 from gpuaas.executors.nodes import NodeSpec
-from gpuaas.executors.process_environment import devices_of, inherited
+from gpuaas.executors.process_environment import inherited
 from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
 from gpuaas.executors.statuses import Ending
+from gpuaas.executors.verdicts import Verdict, read_verdict, withdraw
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, annotations_of, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import is_finished
 
 _RESTARTS = Backoff(first=10.0, limit=300.0)
 _LOOK_EVERY = 1.0
 _TRY_AGAIN = 10.0
+_SOON = 0.2
 
 
 class Refused(Exception):
@@ -57,6 +65,8 @@ class Run:
     restarts: int = 0
     resting: float | None = None
     killed_at: float | None = None  # when those who did not listen are killed
+    term_at: float = 0.0  # when SIGTERM is sent: later where a checkpoint signal comes first
+    termed: bool = False
     overdue: bool = False
     watched: set[str] = field(default_factory=set)
 
@@ -65,9 +75,19 @@ class ProcessKubelet(Kubelet):
     name = "process-kubelet"
     workers = 4
 
-    def __init__(self, deps: Deps, node: NodeSpec, folder: Path, foreign: Collection[str] = ()) -> None:
-        """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove."""
+    def __init__(
+        self,
+        deps: Deps,
+        node: NodeSpec,
+        folder: Path,
+        foreign: Collection[str] = (),
+        guard: GpuGuard | None = None,
+    ) -> None:
+        """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove. `guard`: who watches the
+        cards, on a machine that has some."""
         super().__init__(deps)
+        self._guard = guard
+        self._evictions = Evictions(deps, self.component)
         self._node = node
         self._folder = folder
         self._foreign = foreign
@@ -96,7 +116,7 @@ class ProcessKubelet(Kubelet):
         kept = {uid_of(pod) for pod in self._pods.all()}.union(self._foreign)
         for folder in self._folder.iterdir() if self._folder.is_dir() else ():
             if folder.name not in kept:
-                self.queue.add(Key("", folder.name))  # its pod was deleted while nobody looked
+                self.queue.add(Key("", folder.name))  # its pod was deleted while the server was down
         await super().run()
 
     async def _clear(self, uid: str) -> Requeue | None:
@@ -142,7 +162,7 @@ class ProcessKubelet(Kubelet):
         return await self._look(pod, run)
 
     async def _over(self, pod: Object) -> Requeue | None:
-        """Not only this node may say that a pod is over: nothing of it runs on, whoever did."""
+        """Also other controllers may end a pod: its processes are stopped in any case."""
         if uid_of(pod) not in self._seen_over:
             if await self._still_runs(uid_of(pod), key_of(pod)):
                 return Requeue(_LOOK_EVERY)
@@ -157,8 +177,7 @@ class ProcessKubelet(Kubelet):
         try:
             _check(pod)
             if self._node.found and not is_deleting(pod):
-                node = self._nodes.get("", self._node.name)
-                found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
+                found = await self._with_devices(pod)
                 if found is None or isinstance(found, Requeue):
                     return found
                 pod = found
@@ -166,7 +185,7 @@ class ProcessKubelet(Kubelet):
         except Refused as refusal:
             await self._refuse(pod, str(refusal))
             return None
-        except NotRecorded as problem:
+        except (NotRecorded, MpsError) as problem:
             return await self._put_off(pod, str(problem))
         if run is None:  # deleted before anything was started
             if finalizers_of(pod):  # it stays until they are gone, and takes no room
@@ -174,6 +193,16 @@ class ProcessKubelet(Kubelet):
             await self._remove(pod)
             return None
         return Requeue(0.0)  # as it is by now
+
+    async def _with_devices(self, pod: Object) -> Object | Requeue | None:
+        """As `_take_devices`, once it is known who else uses the cards; a daemon its cards need runs then."""
+        if self._guard is not None and not self._guard.looked.is_set():
+            return Requeue(_SOON)
+        node = self._nodes.get("", self._node.name)
+        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
+        if self._guard is not None and isinstance(found, Mapping):
+            await self._guard.prepare(held_by(found))
+        return found
 
     def _is_over(self, pod: Mapping[str, Any]) -> bool:
         return uid_of(pod) in self._seen_over
@@ -197,6 +226,7 @@ class ProcessKubelet(Kubelet):
         latest = self._pods.get(*key_of(pod))
         if latest is None or uid_of(latest) != uid_of(pod):
             raise NotFound("", "pods", pod["metadata"]["name"])  # deleted in the meantime
+        withdraw(self.folder_of(pod))
         for process in missing.values():
             process.reserve()
         # From here to the last start nothing is awaited: the run is known before news of the pod can come.
@@ -231,7 +261,7 @@ class ProcessKubelet(Kubelet):
 
         try:
             environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
-            for name, value in devices_of(pod, container["name"]).items() if self._node.found else ():
+            for name, value in self._gpu_variables(pod, container["name"], environment.values).items():
                 environment.set(name, value)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:
@@ -242,6 +272,12 @@ class ProcessKubelet(Kubelet):
                 "so spec.containers[].command must say what to run"
             )
         return Command(words, environment.values, self._work_folder(pod, container))
+
+    def _gpu_variables(self, pod: Object, container: str, own: Mapping[str, str]) -> dict[str, str]:
+        if self._guard is None:
+            return {}
+        held = held_by(pod)
+        return container_variables(held, container, own, self.folder_of(pod), self._guard.provision(held))
 
     def _work_folder(self, pod: Object, container: Mapping[str, Any]) -> Path:
         asked = container.get("workingDir")
@@ -254,7 +290,7 @@ class ProcessKubelet(Kubelet):
             return folder
         try:
             is_folder = Path(asked).is_dir()
-        except OSError:  # of somebody else's, who lets nobody look
+        except OSError:  # of another user, unreadable
             is_folder = False
         if not is_folder:
             raise Refused(f"container {container['name']}: workingDir {asked} is no folder on this machine")
@@ -273,14 +309,27 @@ class ProcessKubelet(Kubelet):
             return self._wait(pod, run)
         run.watched.clear()
         failed = any(codes.values())
+        if failed and (again := await self._on_failure(pod, run)) is not None:
+            return again
         policy = pod["spec"].get("restartPolicy", "Always")
         if policy == "Always" or (policy == "OnFailure" and failed):
             return await self._rest(pod, run, max(codes.values()))
         await self._end(pod, run, codes)
         return None
 
+    async def _on_failure(self, pod: Object, run: Run) -> Requeue | None:
+        """A pod that was ended for no fault of its own leaves with its workload; None where its end is its own."""
+        verdict = read_verdict(self.folder_of(pod))
+        if verdict is None:
+            ended = max((one.ended_at() or 0.0 for one in run.processes.values()), default=0.0)
+            waits = self._guard is not None and self._guard.may_say_more(held_by(pod), ended or None)
+            return Requeue(_SOON) if waits else None
+        if verdict.returns and await self._evictions.evict(pod, verdict.message):
+            return Requeue(_LOOK_EVERY)  # it is deleted now
+        return None
+
     def _wait(self, pod: Object, run: Run) -> Requeue:
-        """Told when one ends, where the system can; looked at now and then in any case, to date what they write."""
+        """Called when one ends, where the system can; polled in any case, to date their output."""
         key = key_of(pod)
         for name, process in run.processes.items():
             if name not in run.watched and process.on_end(lambda: self.queue.add(key)):
@@ -323,7 +372,7 @@ class ProcessKubelet(Kubelet):
         return None
 
     async def _cut_short(self, pod: Object, run: Run) -> Requeue | None:
-        """It has run for longer than it may; unless it had ended by itself when somebody looked."""
+        """It has run for longer than it may; unless it had ended by itself by then."""
         codes = await self._codes(run)
         if codes is None:
             run.overdue = True
@@ -346,26 +395,43 @@ class ProcessKubelet(Kubelet):
         now = self.clock.now()
         if run.killed_at is None:
             run.killed_at = now + grace
+            saving = checkpoint_signal(annotations_of(pod)) if grace > 0 else ""
+            run.term_at = now + grace / 2 if saving else now
+            if saving:
+                words = f"{saving} sent, to save its state; SIGTERM follows in {grace / 2:g} s"
+                self.recorder.event(PODS, pod, NORMAL, "CheckpointSignal", words)
             for name, process in run.processes.items():
                 self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {name}")
+                if saving:
+                    process.signal_command(signal.Signals[saving])
+        if not run.termed and now >= run.term_at:
+            run.termed = True
+            for process in run.processes.values():
                 process.signal(signal.SIGTERM)
         if now >= run.killed_at:
             for process in run.processes.values():
                 process.signal(signal.SIGKILL)
             return self._wait(pod, run)
         self._wait(pod, run)
-        return Requeue(min(run.killed_at - now, _LOOK_EVERY))
+        return Requeue(min((run.killed_at if run.termed else run.term_at) - now, _LOOK_EVERY))
 
     async def _end(self, pod: Object, run: Run, codes: Mapping[str, int]) -> None:
         now = self.clock.now()
-        endings = {name: self._ending(pod, run, name, code) for name, code in codes.items()}
-        await self._write(pod, statuses.ended(pod, self._node.address, now, endings))
+        verdict = read_verdict(self.folder_of(pod))
+        endings = {name: self._ending(pod, run, name, code, verdict) for name, code in codes.items()}
+        status = statuses.ended(pod, self._node.address, now, endings)
+        if verdict is not None and status["phase"] == "Failed":
+            status |= {"reason": verdict.reason, "message": verdict.message}
+        await self._write(pod, status)
         self._runs.pop(uid_of(pod), None)
         self._seen_over.add(uid_of(pod))
         self._devices.release(self._node.name, uid_of(pod))
 
-    def _ending(self, pod: Object, run: Run, name: str, code: int) -> Ending:
+    def _ending(self, pod: Object, run: Run, name: str, code: int, verdict: Verdict | None = None) -> Ending:
         ended = run.processes[name].ended_at()
+        if verdict is not None and code:
+            finished = ended or self.clock.now()
+            return Ending(code, verdict.reason, verdict.message, started=run.started, finished=finished)
         lost = run.processes[name].is_lost() and not is_deleting(pod)
         words = "the process was killed, or gone when the control plane came back, and left no exit code"
         return Ending(

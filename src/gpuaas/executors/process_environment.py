@@ -3,13 +3,10 @@
 Of the server's own environment only the variables of an allow-list: what programs need to be found, to know whose they
 are, and to speak the language and the time of the place. Everything else stays with the server, since keys, tokens and
 proxies' passwords lie in environments under names that no list of forbidden ones foresees. Variables that select
-devices (`CUDA_*`, `NVIDIA_*`) are never inherited: which devices a process gets is decided for each pod.
+devices (`CUDA_*`, `NVIDIA_*`) are never inherited: which devices a process gets is decided for each pod (gpu_environment).
 """
 
 from collections.abc import Mapping
-from typing import Any
-
-from gpuaas.devices.holding import held_by, variables
 
 _ALLOWED = frozenset(
     {
@@ -24,12 +21,3 @@ _ALLOWED = frozenset(
 def inherited(server: Mapping[str, str]) -> dict[str, str]:
     """`server`: the environment of the control plane."""
     return {name: value for name, value in server.items() if name in _ALLOWED}
-
-
-_NONE = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
-
-
-def devices_of(pod: Mapping[str, Any], container: str) -> dict[str, str]:
-    """The variables that select the devices of one container, on a machine with cards. They are set after its own, so
-    that no pod can name a card it was not given; a container without devices sees none."""
-    return variables(held_by(pod), container) or _NONE

@@ -141,7 +141,7 @@ class Process:
         return next((code for _, code in self._written()), None)
 
     def ended_at(self) -> float | None:
-        """When the exit code was written, even if nobody looked then."""
+        """When the exit code was written, even if the server was down then."""
         for path, _ in self._written():
             with contextlib.suppress(OSError):
                 return path.stat().st_mtime
@@ -174,6 +174,13 @@ class Process:
             supervisor.send([pid], signal.SIGCONT)  # a stopped one hears it too
         else:
             supervisor.send([pid], number)
+
+    def signal_command(self, number: int) -> None:
+        """To the process group of its command, past the supervisor, for which some signals have a meaning of their own."""
+        for child in supervisor.children_of(self.pid()):
+            with contextlib.suppress(OSError):
+                if os.getsid(child) == child:
+                    os.killpg(child, number)
 
     def on_end(self, tell: Callable[[], None]) -> bool:
         """`tell` is called from the event loop when the supervisor ends; False where the system cannot do that."""

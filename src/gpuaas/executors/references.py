@@ -12,7 +12,9 @@ from gpuaas.executors.limits import Budget, ExecRefused
 
 View = Mapping[str, Any]
 
-_ROOT_CA = "kube-root-ca.crt"  # every pod mounts it, and it is there a moment after its namespace: nobody's oversight
+_ROOT_CA = (
+    "kube-root-ca.crt"  # every pod mounts it, and it is there a moment after its namespace: no mistake of its author
+)
 _KINDS = (("ConfigMap", "configMap"), ("Secret", "secret"))
 _OF_VARIABLES = ("configMapKeyRef", "secretKeyRef")
 

@@ -33,7 +33,7 @@ class Script:
     lines: tuple[tuple[float, str], ...] = ()
     seconds: float | None = 0.0
     exit_code: int = 0
-    understood: bool = True  # False: it does something whose duration nobody can know
+    understood: bool = True  # False: it does something of unknown duration
     reason: str = ""  # where a limit ended it
     message: str = ""
 

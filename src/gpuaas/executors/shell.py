@@ -1,7 +1,7 @@
 """The plainest shell, read but not run: which commands of a script come to their turn, and with which words.
 
-`commands` gives them one after the other and is told how each ended, so that `&&`, `||` and `if` go the way they would.
-Variables have their values, sums are done. A test nobody can do from outside (whether there is a file, what a program
+`commands` gives them one after the other and gets how each ended, so that `&&`, `||` and `if` go the way they would.
+Variables have their values, sums are done. A test that cannot be done from outside (whether there is a file, what a program
 says) is taken to be passed, unless passing it is what makes the script give up.
 
 Scripts come from anyone who may write a pod, so everything is bounded by the pod's `Budget` (module limits) before it is
@@ -226,7 +226,7 @@ def _words(part: str) -> Words:
 
 
 def _expanded(part: str, values: Mapping[str, str], budget: Budget) -> str:
-    """Variables and sums, except in single quotes; a variable nobody knows stays as it is written."""
+    """Variables and sums, except in single quotes; an unknown variable stays as it is written."""
 
     def value(found: re.Match[str]) -> str:
         return values.get(found[1] or found[2], found[0])

@@ -15,25 +15,27 @@ from gpuaas.base.clock import parse_rfc3339
 from gpuaas.base.errors import NotFound
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS, SECRETS
+from gpuaas.devices import memory
+from gpuaas.devices.holding import held_by
 from gpuaas.executors import statuses
 from gpuaas.executors.addresses import Addresses
-from gpuaas.executors.annotations import NO_IMAGE, is_lost
+from gpuaas.executors.annotations import NO_IMAGE, checkpoint_signal, is_lost
 from gpuaas.executors.clock_steps import ClockSteps
 from gpuaas.executors.devices import ON_NODE, DeviceBook
 from gpuaas.executors.environment import Lookup
 from gpuaas.executors.kubelet import Kubelet
-from gpuaas.executors.lives import ContainerLife, Life, life_of
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.owners import Owners
 from gpuaas.executors.references import refers, unmounted, unset
 from gpuaas.executors.script import Script
+from gpuaas.executors.simulated_lifetimes import ContainerLife, Life, life_of
 from gpuaas.executors.statuses import Ending
 from gpuaas.nodefit.admit import Rejection, rejection
 from gpuaas.nodefit.book import place_of, read_pod
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Deps, Requeue
 from gpuaas.runtime.events import BURST, NORMAL, WARNING
-from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of, uid_of
+from gpuaas.runtime.metadata import Key, annotations_of, finalizers_of, is_deleting, key_of, uid_of
 from gpuaas.runtime.pods import condition_of, is_finished, is_ready, phase_of
 
 _PATIENCE = 1.0  # seconds
@@ -53,7 +55,8 @@ class Run:
     stopping: float | None = None
     grace: float = math.inf
     refers: bool = False  # to config maps or secrets that were not looked for yet, or not found
-    told: tuple[str, ...] = ()  # what of these is missing
+    reported: tuple[str, ...] = ()  # messages about missing references
+    gpu_memory: str = ""  # the budget its annotation or its job's asks for
 
     def put_back(self, seconds: float) -> None:
         """The clock was: what has happened so far stays as long ago as it was."""
@@ -74,8 +77,8 @@ class SimulatedKubelet(Kubelet):
         self._owners = Owners(deps.client, deps.discovery)
         self._runs: dict[str, Run] = {}
         self._accepted: set[str] = set()
-        self._turned_away: dict[str, float] = {}  # when they are told
-        self._bypassed: set[str] = set()  # nodes that somebody put a pod on past the scheduler
+        self._turned_away: dict[str, float] = {}  # when their status is written
+        self._bypassed: set[str] = set()  # nodes with a pod that bypassed the scheduler
         pods = deps.informers.of(PODS)
         pods.add_index(ON_NODE, _node_of)
         self._devices = DeviceBook(specs, pods)
@@ -149,6 +152,9 @@ class SimulatedKubelet(Kubelet):
         if left <= 0:
             await self._cut_short(pod, run)
             return None
+        if run.started is not None and (excess := _excess(pod, run)) is not None:
+            await self._end_for(pod, run, memory.OVER_LIMIT, str(excess))
+            return None
         wait = await self._start(pod, run) if run.started is None else await self._go_on(pod, run)
         if left == math.inf or uid_of(pod) not in self._runs:
             return wait
@@ -161,6 +167,15 @@ class SimulatedKubelet(Kubelet):
         await self._write(pod, statuses.overdue(pod, self._host(pod), now, endings))
         message = "Pod was active on the node longer than the specified deadline"
         self.recorder.event(PODS, pod, NORMAL, "DeadlineExceeded", message)
+        self._runs.pop(uid_of(pod), None)
+
+    async def _end_for(self, pod: Object, run: Run, reason: str, message: str) -> None:
+        """Stop what passed a limit of its card; the pod fails with the reason, its neighbours go on."""
+        now = self.clock.now()
+        endings = {one.name: self._ending(run, 137, now - (run.started or now)) for one in run.life.containers}
+        status = statuses.ended(pod, self._host(pod), now, endings)
+        await self._write(pod, {**status, "phase": "Failed", "reason": reason, "message": message})
+        self.recorder.event(PODS, pod, WARNING, reason, f"stopped: {message}")
         self._runs.pop(uid_of(pod), None)
 
     def _rejection(self, pod: Object, node: Object) -> Rejection | None:
@@ -192,8 +207,9 @@ class SimulatedKubelet(Kubelet):
 
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
-        life = life_of(pod, await self._owners.wishes(pod), self._speed)
-        run = Run(life.without_lines(), self.clock.now(), refers=refers(pod["spec"]))
+        wishes = await self._owners.wishes(pod)
+        life, asked = life_of(pod, wishes, self._speed), wishes.get(memory.ASKED, "")
+        run = Run(life.without_lines(), self.clock.now(), refers=refers(pod["spec"]), gpu_memory=asked)
         for one in (pod.get("status") or {}).get("containerStatuses") or ():
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
             running = (one.get("state") or {}).get("running")
@@ -228,7 +244,7 @@ class SimulatedKubelet(Kubelet):
         return self._next(run)
 
     async def _lacks(self, pod: Object, run: Run) -> bool:
-        """Whether something it refers to is missing; that is told, and waited for."""
+        """Whether something it refers to is missing; that is reported, and waited for."""
         now, host, key = self.clock.now(), self._host(pod), key_of(pod)
         self._waiting.setdefault(key.namespace, set()).add(key)  # first: what comes while it is looked for is news
         mounts = await unmounted(pod, self._look_up(key.namespace))
@@ -241,9 +257,9 @@ class SimulatedKubelet(Kubelet):
         status = statuses.creating(pod, host, now) if mounts else statuses.unconfigured(pod, host, now, values)
         await self._write(pod, status)
         said = tuple(mounts or [f"Error: {words}" for words in values.values()])
-        for words in said[:BURST] if said != run.told else ():
+        for words in said[:BURST] if said != run.reported else ():
             self.recorder.event(PODS, pod, WARNING, "FailedMount" if mounts else "Failed", words)
-        run.told = said
+        run.reported = said
         return True
 
     def _look_up(self, namespace: str) -> Lookup:
@@ -339,14 +355,16 @@ class SimulatedKubelet(Kubelet):
         self.recorder.event(PODS, pod, WARNING, "BackOff", words)
 
     async def _stop(self, pod: Object, run: Run) -> Requeue | None:
-        """Deleted: the containers are told to end and given the grace period for it."""
+        """Deleted: the containers get SIGTERM and the grace period."""
         now, grace = self.clock.now(), float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
         if run.stopping is None:
             run.stopping = now + min(run.life.stop, grace)
             if run.started is not None:
+                if (signal := checkpoint_signal(annotations_of(pod))) and grace > 0:
+                    self.recorder.event(PODS, pod, NORMAL, "CheckpointSignal", f"{signal} sent before SIGTERM")
                 for one in pod["spec"]["containers"]:
                     self.recorder.event(PODS, pod, NORMAL, "Killing", f"Stopping container {one['name']}")
-        elif grace < run.grace:  # somebody lost patience
+        elif grace < run.grace:  # deleted again with a shorter grace period
             run.stopping = min(run.stopping, now + grace)
         run.grace = grace
         if now < run.stopping:
@@ -388,6 +406,11 @@ class SimulatedKubelet(Kubelet):
 
     def _host(self, pod: Object) -> str:
         return self._hosts[pod["spec"]["nodeName"]]
+
+
+def _excess(pod: Mapping[str, Any], run: Run) -> memory.Excess | None:
+    used = annotations_of(pod).get(memory.USED)
+    return memory.excess_of(held_by(pod), used, run.gpu_memory) if used else None
 
 
 def _was_scheduled(pod: Mapping[str, Any]) -> bool:

@@ -6,9 +6,9 @@ from typing import Any
 
 from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.executors.limits import ExecRefused
-from gpuaas.executors.lives import Life, life_of
 from gpuaas.executors.logs import Line, Options, read_lines
 from gpuaas.executors.owners import Owners
+from gpuaas.executors.simulated_lifetimes import Life, life_of
 from gpuaas.runtime.informer import Informer
 
 _LOOK_EVERY = 0.5

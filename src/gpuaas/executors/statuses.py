@@ -224,7 +224,7 @@ def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Ob
         "Initialized": ("False" if waiting else "True", {}),
         "Ready": ("True" if ready and not gates else "False", closed),
         "ContainersReady": ("True" if ready else "False", unready),
-        "PodScheduled": ("True", {}),  # of whom nobody scheduled, too: it is there
+        "PodScheduled": ("True", {}),  # also of a pod that was bound without a scheduler
     }
     made: list[Object] = []
     seen = {"observedGeneration": pod["metadata"]["generation"]} if "generation" in pod["metadata"] else {}
@@ -241,14 +241,14 @@ def _conditions(pod: View, now: float, *, ready: bool, sandbox: bool) -> list[Ob
 
 def _gates(pod: View, known: Mapping[str, View]) -> str:
     """What others have not said yet of a pod that waits for their word before it is ready."""
-    told = []
+    messages = []
     for gate in pod["spec"].get("readinessGates") or ():
         name = gate["conditionType"]
         if name not in known:
-            told.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
+            messages.append(f'corresponding condition of pod readiness gate "{name}" does not exist.')
         elif known[name]["status"] != "True":
-            told.append(f'the status of pod readiness gate "{name}" is not "True", but {known[name]["status"]}')
-    return ", ".join(told)
+            messages.append(f'the status of pod readiness gate "{name}" is not "True", but {known[name]["status"]}')
+    return ", ".join(messages)
 
 
 def _container(

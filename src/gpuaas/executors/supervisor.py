@@ -7,7 +7,7 @@ So "no child left" (ECHILD) means that no process of the container is left, and 
 
 - FOLDER has the files `pid.new` and `exit.new`, reserved by the server before the start, so that a full disk cannot
   prevent their being filled in; renamed to `pid` before the command starts and to `exit` when nothing of it is left.
-- LOCK is a descriptor whose file lock (flock) lasts as long as this process: whoever finds it free knows that it ended.
+- LOCK is a descriptor whose file lock (flock) lasts as long as this process: a reader that finds it free knows that it ended.
 - SIGTERM goes on to the command's process group; SIGUSR2 kills all there is below.
 - Variables of the command come with a `+` before their names, so that none of them changes this interpreter.
 
@@ -62,8 +62,12 @@ def processes() -> Iterable[int]:
 
 def own_children() -> list[int]:
     """Of this process, dead ones too; much quicker than `parents`, where the kernel offers it."""
+    return children_of(os.getpid())
+
+
+def children_of(pid: int) -> list[int]:
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:
         return []
@@ -106,7 +110,7 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def publish(descriptor: int, folder: str, name: str, text: str) -> None:
-    """Fills in the reserved file and gives it its name: no space is needed, and nobody sees half of it."""
+    """Fills in the reserved file and gives it its name: no space is needed, and no reader sees half of it."""
     os.pwrite(descriptor, f"{text}\n".encode(), 0)
     os.rename(f"{folder}/{name}.new", f"{folder}/{name}")
 
@@ -234,7 +238,7 @@ class Supervisor:
         while True:
             try:
                 publish(ending, self._folder, "exit", str(code))
-            except FileNotFoundError:  # the pod and its folder are gone: nobody will ask
+            except FileNotFoundError:  # the pod and its folder are gone: no reader is left
                 return
             except OSError as error:
                 if os.getppid() == self._server:

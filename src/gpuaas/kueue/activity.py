@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gpuaas.engine.companions import faults
+from gpuaas.engine.check_conflicts import faults
 from gpuaas.engine.forest import CYCLE
 from gpuaas.kueue.quotas import cluster_queue
 

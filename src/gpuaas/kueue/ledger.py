@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from gpuaas.api.owner import owner_named
 from gpuaas.base.clock import parse_rfc3339, rfc3339
+from gpuaas.devices.shares import NO_SHARES, Shares, share_of
 from gpuaas.engine.amounts import text
 from gpuaas.engine.plan import Preempted
 from gpuaas.kueue.workload_state import conditions_of, is_true
@@ -14,12 +16,21 @@ from gpuaas.kueue.workload_state import conditions_of, is_true
 View = Mapping[str, Any]
 
 
-def preemption_entry(decided: Preempted, victim: View, preemptor: View | None, now: float) -> dict[str, Any]:
+def preemption_entry(
+    decided: Preempted,
+    victim: View,
+    preemptor: View | None,
+    now: float,
+    shares_of: Callable[[str], Shares] | None = None,
+) -> dict[str, Any]:
+    """`shares_of(flavor)`: into how many shares its cards are divided; a slice or share counts as its part of a card."""
     ran = _ran_seconds(victim, now)
     freed: dict[str, int] = {}
-    for _, resource, amount in decided.frees:
+    cards = Fraction(0)
+    for flavor, resource, amount in decided.frees:
         freed[resource] = freed.get(resource, 0) + amount
-    gpus = sum(amount for resource, amount in freed.items() if is_gpu(resource))
+        if is_gpu(resource):
+            cards += amount * share_of(resource, shares_of(flavor) if shares_of is not None else NO_SHARES)
     return {
         "apiVersion": "gpuaas.dev/v1alpha1",
         "kind": "Preemption",
@@ -35,13 +46,14 @@ def preemption_entry(decided: Preempted, victim: View, preemptor: View | None, n
             "message": decided.message,
             "freed": {resource: text(resource, amount) for resource, amount in sorted(freed.items())},
             "ranSeconds": ran,
-            "gpuSecondsLost": gpus * ran,
+            "gpuSecondsLost": round(cards * ran),
         },
     }
 
 
 def is_gpu(resource: str) -> bool:
-    """`nvidia.com/gpu`, `amd.com/gpu`, shared and MIG slices: what is counted as a GPU in reports."""
+    """`nvidia.com/gpu`, `amd.com/gpu`, shared and MIG slices: what is given out of cards. How much of a card one of it is:
+    devices.shares."""
     name = resource.rpartition("/")[2]
     return "/" in resource and (name.startswith(("gpu", "mig-")))
 

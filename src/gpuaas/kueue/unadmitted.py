@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpuaas.engine.lifecycle import Flag, Life
+from gpuaas.engine.lifecycle import Flag, WorkloadState
 from gpuaas.engine.lifecycle import is_true as holds
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
@@ -56,22 +56,22 @@ def why_unreserved(workload: View, blocked: Said | None, alike: str, *, explicit
     return None if said is None and not explicit else WAITS_FOR_A_LOOK
 
 
-def explained(life: Life, now: Millis, *, explicit: bool) -> Life:
+def explained(state: WorkloadState, now: Millis, *, explicit: bool) -> WorkloadState:
     """With an Admitted condition that says why not."""
-    if holds(life.admitted) or (life.reserved is None and life.admitted is None and not explicit):
-        return life
-    if not holds(life.reserved):
+    if holds(state.admitted) or (state.reserved is None and state.admitted is None and not explicit):
+        return state
+    if not holds(state.reserved):
         reason, message = "NoReservation", "The workload has no reservation"
-    elif any(check.state != "Ready" for check in life.checks):
+    elif any(check.state != "Ready" for check in state.checks):
         reason, message = "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
-    elif life.topology_pending:
+    elif state.topology_pending:
         reason, message = "PendingDelayedTopologyRequests", "There are pending delayed topology requests"
     else:
-        return life  # it will be admitted in a moment
-    known = life.admitted
+        return state  # it will be admitted in a moment
+    known = state.admitted
     if known is not None and (known.reason, known.message) == (reason, message):
-        return life
-    return replace(life, admitted=Flag(False, reason, message, now if known is None else known.since))
+        return state
+    return replace(state, admitted=Flag(False, reason, message, now if known is None else known.since))
 
 
 def standing(workload: View) -> Said | None:

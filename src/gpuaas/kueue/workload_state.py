@@ -1,4 +1,4 @@
-"""A workload's status and its `Life`: conditions, checks and counters read into the engine's state machine and back.
+"""A workload's status and its `WorkloadState`: conditions, checks and counters read into the engine's state machine and back.
 
 Reading and writing cancel: what a transition left alone is written exactly as it was found, times included, so that a
 patch says only what changed.
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
-from gpuaas.engine.lifecycle import CheckStatus, Flag, Life
+from gpuaas.engine.lifecycle import CheckStatus, Flag, WorkloadState
 from gpuaas.engine.values import Millis
 
 Object = dict[str, Any]
@@ -28,14 +28,14 @@ _CONDITIONS = {
 }
 
 
-def life_of(workload: View) -> Life:
+def workload_state_of(workload: View) -> WorkloadState:
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
     conditions = conditions_of(workload)
     requeue = status.get("requeueState") or {}
     stats = (status.get("schedulingStats") or {}).get("evictions") or ()
     most = spec.get("maximumExecutionTimeSeconds")
     assignments = (status.get("admission") or {}).get("podSetAssignments") or ()
-    return Life(
+    return WorkloadState(
         active=spec.get("active", True),
         **{name: _flag(conditions.get(kind)) for name, kind in _CONDITIONS.items()},
         finished=is_true(conditions.get("Finished")),
@@ -55,15 +55,17 @@ def life_of(workload: View) -> Life:
     )
 
 
-def status_with(workload: View, life: Life, admission: Object | None = None, before: Life | None = None) -> Object:
-    """The workload's status after it came to this `life` (from `before`, where that has been read already); `admission`
+def status_with(
+    workload: View, state: WorkloadState, admission: Object | None = None, before: WorkloadState | None = None
+) -> Object:
+    """The workload's status after it came to this `state` (from `before`, where that has been read already); `admission`
     when quota was given just now."""
     status = {**(workload.get("status") or {})}
-    before = before or life_of(workload)
+    before = before or workload_state_of(workload)
     conditions = conditions_of(workload)
     generation = workload["metadata"].get("generation", 1)
     for name, kind in _CONDITIONS.items():
-        flag: Flag | None = getattr(life, name)
+        flag: Flag | None = getattr(state, name)
         if flag == getattr(before, name):
             continue
         if flag is None:
@@ -71,37 +73,37 @@ def status_with(workload: View, life: Life, admission: Object | None = None, bef
         else:
             conditions[kind] = _condition(kind, flag, conditions.get(kind), generation)
     _set(status, "conditions", list(conditions.values()))
-    if life.checks != before.checks:
+    if state.checks != before.checks:
         found = {each["name"]: each for each in status.get("admissionChecks") or ()}
-        _set(status, "admissionChecks", [_check_object(each, found.get(each.name)) for each in life.checks])
-    if (life.requeue_count, life.requeue_at) != (before.requeue_count, before.requeue_at):
-        _set(status, "requeueState", _requeue_state(life))
-    if _is_on(before.admitted) and not _is_on(life.admitted):
+        _set(status, "admissionChecks", [_check_object(each, found.get(each.name)) for each in state.checks])
+    if (state.requeue_count, state.requeue_at) != (before.requeue_count, before.requeue_at):
+        _set(status, "requeueState", _requeue_state(state))
+    if _is_on(before.admitted) and not _is_on(state.admitted):
         status["accumulatedPastExecutionTimeSeconds"] = (
-            life.executed // 1000
+            state.executed // 1000
         )  # a round that ended counts, however short
-    elif life.executed != before.executed:
-        _set(status, "accumulatedPastExecutionTimeSeconds", life.executed // 1000)
-    if life.evictions != before.evictions:
-        status["schedulingStats"] = {**(status.get("schedulingStats") or {}), "evictions": _stats(life)}
-    if life.unhealthy != before.unhealthy:
-        _set(status, "unhealthyNodes", [{"name": name} for name in life.unhealthy])
-    _set(status, "clusterName", life.cluster)
-    _set(status, "nominatedClusterNames", list(life.nominated))
+    elif state.executed != before.executed:
+        _set(status, "accumulatedPastExecutionTimeSeconds", state.executed // 1000)
+    if state.evictions != before.evictions:
+        status["schedulingStats"] = {**(status.get("schedulingStats") or {}), "evictions": _stats(state)}
+    if state.unhealthy != before.unhealthy:
+        _set(status, "unhealthyNodes", [{"name": name} for name in state.unhealthy])
+    _set(status, "clusterName", state.cluster)
+    _set(status, "nominatedClusterNames", list(state.nominated))
     if admission is not None:
         status["admission"] = admission
         status.pop("resourceRequests", None)  # what it uses says it now
-    elif life.reserved is not None and not life.reserved.status:
+    elif state.reserved is not None and not state.reserved.status:
         status.pop("admission", None)
     return status
 
 
-def with_pending(workload: View, message: str, now: Millis, reason: str = "Pending") -> Life:
+def with_pending(workload: View, message: str, now: Millis, reason: str = "Pending") -> WorkloadState:
     """Looked at and not admitted: the reason upstream writes, and the sentence why."""
-    life = life_of(workload)
-    found = life.reserved
+    state = workload_state_of(workload)
+    found = state.reserved
     since = found.since if found is not None and not found.status else now
-    return replace(life, reserved=Flag(False, reason, message[:32_768], since))
+    return replace(state, reserved=Flag(False, reason, message[:32_768], since))
 
 
 def pending_status(workload: View, message: str, now: Millis, reason: str = "Pending") -> Object:
@@ -186,17 +188,17 @@ def _check_object(check: CheckStatus, found: View | None) -> Object:
     return obj
 
 
-def _requeue_state(life: Life) -> Object:
-    state: Object = {}
-    if life.requeue_count:
-        state["count"] = life.requeue_count
-    if life.requeue_at is not None:
-        state["requeueAt"] = rfc3339(life.requeue_at / 1000)
-    return state
+def _requeue_state(state: WorkloadState) -> Object:
+    requeue: Object = {}
+    if state.requeue_count:
+        requeue["count"] = state.requeue_count
+    if state.requeue_at is not None:
+        requeue["requeueAt"] = rfc3339(state.requeue_at / 1000)
+    return requeue
 
 
-def _stats(life: Life) -> list[Object]:
-    return [{"reason": reason, "underlyingCause": cause, "count": count} for reason, cause, count in life.evictions]
+def _stats(state: WorkloadState) -> list[Object]:
+    return [{"reason": reason, "underlyingCause": cause, "count": count} for reason, cause, count in state.evictions]
 
 
 def _set(status: Object, key: str, value: Any) -> None:

@@ -1,6 +1,6 @@
 """Whether the kubelet of a node takes a pod that was bound to it, and if not, why, in kubelets' words.
 
-Whom the scheduler placed fits; whom somebody put there past it may not. The questions are asked in a kubelet's order,
+A pod that the scheduler placed fits; one that bypassed it may not. The questions are asked in a kubelet's order,
 and the first that says no speaks: devices, amounts, node affinity, ports, taints under which nothing runs.
 """
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.memo import Repeats
 from gpuaas.nodefit.amounts import PODS, Amounts, allocatable_of, requests_of
 from gpuaas.nodefit.constraints import NodeAffinity, Tolerations
 

@@ -1,7 +1,7 @@
 """Whether one node takes one pod, and if not, why, in kube-scheduler's words.
 
 The questions are asked in kube-scheduler's order and the first that says no speaks for the node; only missing
-resources are all told. `helped` says whether pods leaving the node could change the answer.
+resources are all reported. `helped` says whether pods leaving the node could change the answer.
 """
 
 from collections.abc import Iterable, Sequence

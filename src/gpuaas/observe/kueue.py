@@ -53,6 +53,16 @@ def _both(
 
 _ALL: Final = (
     _counter(
+        "multikueue_workloads_dispatched_total",
+        ("cluster_queue", "cluster"),
+        "Workloads that were offered to a worker cluster",
+    ),
+    _counter(
+        "multikueue_workloads_admitted_total",
+        ("cluster_queue", "cluster"),
+        "Workloads that a worker cluster admitted and runs for the hub",
+    ),
+    _counter(
         "admission_attempts_total",
         ("result",),
         "Times the workloads at the heads of the queues were looked at, by whether one was admitted",

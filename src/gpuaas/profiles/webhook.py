@@ -121,7 +121,7 @@ def _removed(obj: Object, old: Object, find: FindProfile, shape: Shape) -> Answe
 
 
 def _mismatch(obj: Object, shape: Shape, profile: str) -> tuple[tuple[str, ...], tuple[Event, ...]] | None:
-    """Warnings and events where no container can be told to be the main one."""
+    """Warnings and events where no container can be chosen as the main one."""
     if shape.model is not None:
         return None
     name, namespace, kind = (obj.get("metadata") or {}).get("name", ""), _namespace(obj), obj.get("kind")

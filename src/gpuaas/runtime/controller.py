@@ -15,12 +15,12 @@ from typing import Any
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Client, Discovery, Object, Resource
-from gpuaas.runtime.aside import SET_ASIDE, Aside, Fault, described
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.events import WARNING, EventSink, Recorder
 from gpuaas.runtime.informer import Informer, Informers
 from gpuaas.runtime.metadata import Key, controller_of, key_of
 from gpuaas.runtime.pod_budget import LOOK_AGAIN, TooManyWaiting
+from gpuaas.runtime.quarantine import SET_ASIDE, Aside, Fault, described
 from gpuaas.runtime.quota import Quota
 from gpuaas.runtime.workqueue import WorkQueue
 from gpuaas.runtime.writes import ReadYourWrites

@@ -4,7 +4,7 @@ The objects are the client's own, by reference, but for who owns which field, wh
 controller's business: they are never changed in place. A watch that ends is resumed where it stood; a revision that is gone (410)
 means a new list, whose difference to the view reaches the handlers as events. Handlers are called synchronously with (old, new); None stands for absent. `caught_up` and `gone` let a writer wait
 until the view contains its own writes (module writes does that for every controller).
-An object that an index or a handler cannot read is set aside (module aside); the others' news go on.
+An object that an index or a handler cannot read is set aside (module quarantine); the others' news go on.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.runtime.aside import Aside
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, owners_of, revision_of, uid_of
+from gpuaas.runtime.quarantine import Aside
 
 Handler = Callable[[Object | None, Object | None], None]
 Indexer = Callable[[Mapping[str, Any]], Iterable[str]]

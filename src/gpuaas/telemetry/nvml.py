@@ -52,7 +52,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class XidEvent:
-    """A fault the driver reports. It does not name the process; `uuid` is None where the card cannot be told."""
+    """A fault the driver reports. It does not name the process; `uuid` is None where the card is unknown."""
 
     uuid: str | None
     xid: int
@@ -116,7 +116,14 @@ class Nvml:
             minor=self._known(library.nvmlDeviceGetMinorNumber, handle),
             nvlinks=self._links(handle, handles),
             pcie=tuple(self._level(handle, other) for other in handles),
+            reserved_mib=self._reserved(handle),
         )
+
+    def _reserved(self, handle: Any) -> int:
+        """MiB the driver keeps for itself, where the second version of the call tells it apart."""
+        version = getattr(self._library, "nvmlMemory_v2", None)
+        info = self._known(self._library.nvmlDeviceGetMemoryInfo, handle, version) if version is not None else None
+        return -(-int(info.reserved) // _MIB) if info is not None else 0
 
     def _pci_id(self, handle: Any) -> int:
         pci = self._known(self._library.nvmlDeviceGetPciInfo, handle)
@@ -196,6 +203,13 @@ class Nvml:
         return ""
 
     # Health
+
+    def broken_rows(self, uuid: str) -> str:
+        """Why the card's memory cannot be trusted; empty where it can, or where that cannot be asked."""
+        handle = self._by_uuid(uuid)
+        ask = getattr(self._library, "nvmlDeviceGetRemappedRows", None)
+        rows = self._known(ask, handle) if handle is not None and ask is not None else None
+        return "row remapping failed after an uncorrectable memory error" if rows is not None and rows[3] else ""
 
     def events(self, uuids: tuple[str, ...]) -> Events:
         return Events(self._library, [handle for uuid in uuids if (handle := self._by_uuid(uuid)) is not None])

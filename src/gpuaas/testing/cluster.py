@@ -67,6 +67,7 @@ class FakeCluster:
         self.writes: list[Write] = []
         self.logs: dict[str, list[bytes]] = {}  # what the pods have said, by namespace/name
         self.revision = 0
+        self.tokens = 0  # that service accounts were given
         self._resources = {(resource.group, resource.plural): resource for resource in resources}
         self._objects: dict[tuple[str, str], dict[tuple[str, str], Object]] = defaultdict(dict)
         self._history: list[tuple[int, tuple[str, str], WatchEvent]] = []
@@ -265,6 +266,11 @@ class FakeCluster:
                 self._store(resource, {**old, "spec": bound, "status": status}, old)
             case "eviction":
                 self._begin_deletion(resource, old, None, None)
+            case "token":
+                seconds = (obj.get("spec") or {}).get("expirationSeconds") or 3600
+                self.tokens += 1
+                status = {"token": f"token-{self.tokens}", "expirationTimestamp": rfc3339(self.clock.now() + seconds)}
+                return {**obj, "status": status}
             case _:
                 raise self._stale(resource, old)
         return {"kind": "Status", "status": "Success"}

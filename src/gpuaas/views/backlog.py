@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
+from gpuaas.devices.shares import as_number
 from gpuaas.kueue.explain.snapshot import state_of
 from gpuaas.views.jobs import gpus_of
 
@@ -26,7 +28,7 @@ class Backlog(msgspec.Struct, rename="camel"):
     queue: str
     cluster_queue: str
     jobs: int
-    gpus: int
+    gpus: float
     oldest: str
     """When the oldest was created."""
 
@@ -34,9 +36,9 @@ class Backlog(msgspec.Struct, rename="camel"):
 class Backlogs:
     def __init__(self, cluster_queue_of: Callable[[str, str], str]) -> None:
         self._cluster_queue_of = cluster_queue_of
-        self._of: dict[str, tuple[_Queue, str, int]] = {}  # workload → its queue, when it was created, its GPUs
+        self._of: dict[str, tuple[_Queue, str, Fraction]] = {}  # workload → its queue, when it was created, its GPUs
         self._times: dict[_Queue, list[tuple[str, str]]] = {}  # sorted
-        self._gpus: dict[_Queue, int] = {}
+        self._gpus: dict[_Queue, Fraction] = {}
 
     def workload_changed(self, namespace: str, name: str, workload: View | None) -> None:
         key = f"{namespace}/{name}"
@@ -53,16 +55,16 @@ class Backlogs:
         )
         self._of[key] = (queue, created, gpus)
         insort(self._times.setdefault(queue, []), (created, key))
-        self._gpus[queue] = self._gpus.get(queue, 0) + gpus
+        self._gpus[queue] = self._gpus.get(queue, Fraction(0)) + gpus
 
     def listed(self, takes: Callable[[str], bool]) -> Iterator[Backlog]:
         """Of the namespaces that `takes` says."""
         for (namespace, queue), times in sorted(self._times.items()):
             if takes(namespace):
                 leads = self._cluster_queue_of(namespace, queue)
-                yield Backlog(namespace, queue, leads, len(times), self._gpus[namespace, queue], times[0][0])
+                yield Backlog(namespace, queue, leads, len(times), as_number(self._gpus[namespace, queue]), times[0][0])
 
-    def _drop(self, key: str, queue: _Queue, created: str, gpus: int) -> None:
+    def _drop(self, key: str, queue: _Queue, created: str, gpus: Fraction) -> None:
         times = self._times[queue]
         del times[bisect_left(times, (created, key))]
         self._gpus[queue] -= gpus

@@ -108,7 +108,7 @@ class Effects:
         )
 
     def _tried(self, changes: list[Change], drained: Iterable[str], now: Millis) -> tuple[set[str], set[str], bool]:
-        """What starts and what is evicted, and whether the engine settled. Whoever is evicted gives its quota back."""
+        """What starts and what is evicted, and whether the engine settled. Evicted workloads release their quota."""
         starts, evicts = set[str](), set[str]()
         end = self._clock.monotonic() + _SECONDS
         with self._engine.what_if() as engine:

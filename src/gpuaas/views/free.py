@@ -2,7 +2,7 @@
 
 A user is served by queues: a ClusterQueue has quota for flavors, and a flavor's labels say which nodes it stands for. So
 of a product `for_you` is, for the best of the user's queues, the sum over its flavors of the smaller of two amounts: the
-quota that is left (borrowed included, nobody evicted) and what nodes of the flavor have free. `largest` asks the same
+quota that is left (borrowed included, without preemption) and what nodes of the flavor have free. `largest` asks the same
 for one pod, which has to fit on one node: "16 free, the largest 4" says that a pod of 8 waits.
 
 Pure. Nodes are put in classes by the labels that flavors look at, so the cost is nodes times those labels plus classes

@@ -6,13 +6,17 @@ rows are read, in time linear in the nodes. What is used follows the requests of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 
 from gpuaas.api.owner import owner_named
+from gpuaas.base.numbers import natural
 from gpuaas.base.quantity import parse_quantity
+from gpuaas.devices.offer import GPU
+from gpuaas.devices.shares import in_text, share_of
 from gpuaas.kueue.ledger import is_gpu
 from gpuaas.views.free import NodeOffer
 from gpuaas.views.rows import GpuRow, Holder, NodeGpus, NodeRow, NodeTypes
@@ -34,6 +38,7 @@ class _Node(msgspec.Struct, gc=False):
     schedulable: bool
     executor: str
     labels: dict[str, str]
+    shares: int = 1  # into how many its cards are divided
 
 
 class _Pod(msgspec.Struct, gc=False):
@@ -72,19 +77,21 @@ class Gpus:
     def listed(self, *, usage: bool = True, per_node: bool = True) -> list[GpuRow]:
         """By product and resource. Without `usage`, `used` and `free` are None; without `per_node`, only sums."""
         found: dict[tuple[str, str], list[NodeGpus]] = {}
+        cards: dict[tuple[str, str], list[Fraction]] = {}  # in all, and used
         for name in sorted(self._nodes) if per_node else self._nodes:
             node = self._nodes[name]
             for resource, total in node.gpus:
                 used = self._used_of(name, resource) if usage else None
                 free = None if used is None else total - used
-                found.setdefault((node.product, resource), []).append(
-                    NodeGpus(name, total, used, free, self._owners_on(name, resource) if usage and per_node else {})
-                )
+                key = (node.product, resource)
+                owners = self._owners_on(name, resource) if usage and per_node else {}
+                found.setdefault(key, []).append(NodeGpus(name, total, used, free, owners))
+                part = share_of(resource) / (node.shares if _is_shared(resource, node) else 1)
+                sums = cards.setdefault(key, [Fraction(0), Fraction(0)])
+                sums[0] += part * total
+                sums[1] += part * (used or 0)
         users = self._users() if usage else {}
-        return [
-            _row(product, resource, parts, per_node, users.get((product, resource), {}))
-            for (product, resource), parts in sorted(found.items())
-        ]
+        return [_row(key, parts, cards[key], per_node, users.get(key, {})) for key, parts in sorted(found.items())]
 
     def offers(self) -> list[NodeOffer]:
         """What each node that has GPUs has free for new pods."""
@@ -179,15 +186,24 @@ def _node_of(obj: View) -> _Node:
         schedulable=not (obj.get("spec") or {}).get("unschedulable"),
         executor=labels.get(EXECUTOR_LABEL, ""),
         labels=labels,
+        shares=natural(labels.get(f"{GPU}.replicas", "")) or 1,
     )
 
 
-def _row(product: str, resource: str, parts: list[NodeGpus], per_node: bool, users: dict[str, int]) -> GpuRow:
+def _is_shared(resource: str, node: _Node) -> bool:
+    renamed = any(name == f"{GPU}.shared" for name, _ in node.gpus)
+    return resource == (f"{GPU}.shared" if renamed else GPU)
+
+
+def _row(
+    key: tuple[str, str], parts: list[NodeGpus], cards: Sequence[Fraction], per_node: bool, users: dict[str, int]
+) -> GpuRow:
     known = parts[0].used is not None
     total, used, free = (
         sum(getattr(each, name) for each in parts) if known or name == "total" else None for name in _COUNTED
     )
-    return GpuRow(product, resource, len(parts), total or 0, used, free, parts if per_node else [], users)
+    in_all, taken = in_text(cards[0]), in_text(cards[1]) if known else None
+    return GpuRow(*key, len(parts), total or 0, used, free, parts if per_node else [], in_all, taken, users)
 
 
 def _gpus(amounts: View | None) -> Iterator[tuple[str, int]]:

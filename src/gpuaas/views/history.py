@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.devices.shares import as_number
 from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.views.jobs import gpus_of
 from gpuaas.views.preemptions import row_of as ledger_row
@@ -27,7 +29,7 @@ _SAME: Final = 2.0  # seconds between a condition's time and the ledger's of one
 class Interval(msgspec.Struct, gc=False):
     namespace: str
     cluster_queue: str
-    gpus: int
+    gpus: Fraction
     start: float
     end: float | None
     uid: str
@@ -63,17 +65,19 @@ class History:
             return
         row = ledger_row(entry)
         end = parse_rfc3339(row.at)
-        interval = Interval(namespace, row.victim.cluster_queue, row.gpus, end - row.ran_seconds, end, row.victim_uid)
+        interval = Interval(
+            namespace, row.victim.cluster_queue, Fraction(row.gpus), end - row.ran_seconds, end, row.victim_uid
+        )
         running = self._running.get(row.victim_uid)
         if running is None or abs(running.start - interval.start) > _SAME:
             self._close(interval)
 
-    def sampled(self, times: Sequence[float], takes: Callable[[str], bool]) -> dict[str, list[int]]:
+    def sampled(self, times: Sequence[float], takes: Callable[[str], bool]) -> dict[str, list[float]]:
         """The GPUs that each ClusterQueue held at each of these times, which rise evenly."""
         if len(times) < 2:
             return {}
         first, step = times[0], times[1] - times[0]
-        changes: dict[str, list[int]] = {}
+        changes: dict[str, list[Fraction]] = {}
         for interval in (*self._closed, *self._open.values()):
             if (
                 not interval.gpus
@@ -81,7 +85,7 @@ class History:
                 or (interval.end is not None and interval.end <= first)
             ):
                 continue
-            row = changes.setdefault(interval.cluster_queue, [0] * (len(times) + 1))
+            row = changes.setdefault(interval.cluster_queue, [Fraction(0)] * (len(times) + 1))
             opens = min(len(times), max(0, -int((first - interval.start) // step)))
             ends = len(times) if interval.end is None else min(len(times), max(0, -int((first - interval.end) // step)))
             row[opens] += interval.gpus
@@ -123,9 +127,9 @@ def _ended(workload: View | None, now: float) -> float:
     return now
 
 
-def _sums(changes: Sequence[int]) -> list[int]:
-    total, found = 0, []
+def _sums(changes: Sequence[Fraction]) -> list[float]:
+    total, sums = Fraction(0), []
     for change in changes:
         total += change
-        found.append(total)
-    return found
+        sums.append(as_number(total))
+    return sums

@@ -11,16 +11,18 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
 
 from gpuaas.api.owner import owner_named
 from gpuaas.base.quantity import parse_quantity
+from gpuaas.devices.shares import in_text, share_of
 from gpuaas.kueue.explain.evidence import given_flavors
 from gpuaas.kueue.explain.snapshot import owner_of, state_of
 from gpuaas.kueue.ledger import is_gpu
+from gpuaas.views.flavors import Flavors
 from gpuaas.views.paging import Key, key_of, limit_of, token_of
 from gpuaas.views.rows import JobRow
 
@@ -58,14 +60,16 @@ class JobPage(msgspec.Struct):
 @dataclass(slots=True)
 class _Kept:
     row: JobRow  # position, ClusterQueue and nodes as the Workload alone tells them
+    shared: tuple[tuple[str, str, int], ...]  # by flavor, what it was given of cards
     family: Family  # uids under which its pods can be found, and its own key
     filled: JobRow  # as it was read last
 
 
 class Jobs:
-    def __init__(self, cluster_queue_of: Callable[[str, str], str]) -> None:
+    def __init__(self, cluster_queue_of: Callable[[str, str], str], flavors: Flavors | None = None) -> None:
         """`cluster_queue_of(namespace, name)`: where a LocalQueue leads to, "" where there is none."""
         self._cluster_queue_of = cluster_queue_of
+        self._flavors = flavors or Flavors()
         self._kept: dict[str, _Kept] = {}
         self._unfinished: dict[str, int] = {}  # by namespace
         self._by_time: list[tuple[str, ...]] = []  # when each was created, and its key; sorted
@@ -79,7 +83,7 @@ class Jobs:
             del self._by_time[bisect_left(self._by_time, (before.row.created, key))]
         if workload is not None:
             row = row_of(workload)
-            self._kept[key] = _Kept(row, family_of(workload), row)
+            self._kept[key] = _Kept(row, given_cards(workload), family_of(workload), row)
             insort(self._by_time, (row.created, key))
             if row.state not in FINISHED:
                 self._count(namespace, 1)
@@ -146,13 +150,15 @@ class Jobs:
 
     def _filled(self, kept: _Kept, positions: Positions, nodes_of: Callable[[Family], list[str]] | None) -> JobRow:
         row = kept.row
-        position = positions.get(f"{row.namespace}/{row.workload}")
-        cluster_queue = row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue)
+        found = {
+            "position": positions.get(f"{row.namespace}/{row.workload}"),
+            "cluster_queue": row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue),
+            "gpus": in_text(self._flavors.cards(kept.shared)) if kept.shared and self._flavors.any_shared else row.gpus,
+        }
         if nodes_of is not None:
-            nodes = nodes_of(kept.family)
-            return msgspec.structs.replace(row, position=position, cluster_queue=cluster_queue, nodes=nodes)
-        if kept.filled.position != position or kept.filled.cluster_queue != cluster_queue:
-            kept.filled = msgspec.structs.replace(row, position=position, cluster_queue=cluster_queue)
+            return msgspec.structs.replace(row, **found, nodes=nodes_of(kept.family))
+        if any(getattr(kept.filled, name) != value for name, value in found.items()):
+            kept.filled = msgspec.structs.replace(row, **found)
         return kept.filled
 
     def _count(self, namespace: str, change: int) -> None:
@@ -173,7 +179,7 @@ def row_of(workload: View) -> JobRow:
         queue=spec.get("queueName", ""),
         state=state_of(workload),
         position=None,
-        gpus=str(gpus_of(spec)),
+        gpus=in_text(gpus_of(spec)),
         created=meta["creationTimestamp"],
         workload=meta["name"],
         cluster_queue=admission.get("clusterQueue", ""),
@@ -190,16 +196,27 @@ def family_of(workload: View) -> Family:
     return (meta["uid"], f"{meta['namespace']}/{meta['name']}", *owners)
 
 
-def gpus_of(spec: View) -> int:
-    """Of all the pods of a workload."""
-    total = 0
+def given_cards(workload: View) -> tuple[tuple[str, str, int], ...]:
+    """By flavor and resource, what of cards the workload was given."""
+    admission = (workload.get("status") or {}).get("admission") or {}
+    return tuple(
+        (flavor, resource, parse_quantity((each.get("resourceUsage") or {}).get(resource, "0")).value)
+        for each in admission.get("podSetAssignments") or ()
+        for resource, flavor in (each.get("flavors") or {}).items()
+        if is_gpu(resource)
+    )
+
+
+def gpus_of(spec: View) -> Fraction:
+    """Of all the pods of a workload; a MIG slice is its part of a card."""
+    total = Fraction(0)
     for pod_set in spec.get("podSets") or ():
         for container in ((pod_set.get("template") or {}).get("spec") or {}).get("containers") or ():
             resources = container.get("resources") or {}
             asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}  # as pods are defaulted
             for name, amount in asked.items():
                 if is_gpu(name):
-                    total += parse_quantity(amount).value * pod_set.get("count", 1)
+                    total += parse_quantity(amount).value * pod_set.get("count", 1) * share_of(name)
     return total
 
 

@@ -84,6 +84,7 @@ async def jobs(
     picture.local_queues = await visible(client, LOCAL_QUEUES, namespace)
     picture.cluster_queues = await visible(client, CLUSTER_QUEUES)
     snapshot.take_all(LOCAL_QUEUES, picture.local_queues)
+    snapshot.take_all(RESOURCE_FLAVORS, await visible(client, RESOURCE_FLAVORS))
     await visible(client, WORKLOADS, namespace, take)
     if nodes:
         for resource in (PODS, *BETWEEN):
@@ -107,6 +108,7 @@ async def queues(client: HttpClient, namespace: str) -> list[QueueRow]:
     if namespace:
         snapshot.take_all(LOCAL_QUEUES, [obj async for obj in paged(client, LOCAL_QUEUES, namespace)])
     snapshot.take_all(CLUSTER_QUEUES, [obj async for obj in paged(client, CLUSTER_QUEUES)])
+    snapshot.take_all(RESOURCE_FLAVORS, await visible(client, RESOURCE_FLAVORS))
     return snapshot.queues.listed(snapshot.queues.of_namespace(namespace) if namespace else None)
 
 

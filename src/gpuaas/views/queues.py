@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
+from gpuaas.base.quantity import parse_quantity
+from gpuaas.devices.shares import in_text
+from gpuaas.kueue.ledger import is_gpu
+from gpuaas.views.flavors import Flavors
 from gpuaas.views.free import UsableQueue
 from gpuaas.views.rows import QueueRow
 
@@ -14,12 +20,11 @@ View = Mapping[str, Any]
 class Queues:
     """ClusterQueues' rows, and where LocalQueues lead to."""
 
-    def __init__(self) -> None:
+    def __init__(self, flavors: Flavors | None = None) -> None:
         self._rows: dict[str, tuple[QueueRow, ...]] = {}
+        self._flavors = flavors or Flavors()
         self._local: dict[tuple[str, str], str] = {}
         self._stopped: set[tuple[str, str]] = set()
-        self.flavors: dict[str, Mapping[str, str]] = {}
-        """The node labels of each ResourceFlavor."""
 
     def cluster_queue_changed(self, name: str, obj: View | None) -> None:
         if obj is None:
@@ -38,12 +43,6 @@ class Queues:
             self._stopped.discard((namespace, name))
         else:
             self._stopped.add((namespace, name))
-
-    def flavor_changed(self, name: str, obj: View | None) -> None:
-        if obj is None:
-            self.flavors.pop(name, None)
-        else:
-            self.flavors[name] = (obj.get("spec") or {}).get("nodeLabels") or {}
 
     def usable(self, may_use: Callable[[str], bool]) -> list[UsableQueue]:
         """The LocalQueues that are not stopped, of the namespaces where one may submit."""
@@ -67,7 +66,14 @@ class Queues:
 
     def listed(self, names: Collection[str] | None = None) -> list[QueueRow]:
         """Rows by the name of the ClusterQueue; of these, or of all."""
-        return [row for name in sorted(self._rows) if names is None or name in names for row in self._rows[name]]
+        rows = [row for name in sorted(self._rows) if names is None or name in names for row in self._rows[name]]
+        return [self._with_cards(row) for row in rows]
+
+    def _with_cards(self, row: QueueRow) -> QueueRow:
+        if not is_gpu(row.resource):
+            return row
+        used = self._flavors.cards([(row.flavor, row.resource, parse_quantity(row.used).value)])
+        return msgspec.structs.replace(row, cards=in_text(used))
 
 
 def rows_of(queue: View) -> Iterator[QueueRow]:

@@ -69,6 +69,8 @@ class QueueRow(msgspec.Struct, rename="camel"):
     borrowing_limit: str | None
     lending_limit: str | None
     admitted: int
+    cards: str = ""
+    """How many whole cards are used, for resources of cards."""
 
     def shown(self) -> dict[str, Any]:
         """As `gpuaas queues -o json` shows it."""
@@ -95,6 +97,9 @@ class GpuRow(msgspec.Struct, rename="camel"):
     used: int | None  # None: the pods are not to be seen
     free: int | None
     per_node: list[NodeGpus]
+    cards: str = ""
+    """How many whole cards the total stands for: a slice is its part of a card."""
+    cards_used: str | None = None
     users: dict[str, int] = {}
     """How many each user holds, by name; only the caller's own for one who may not list all pods."""
 

@@ -22,6 +22,7 @@ from gpuaas.client.kueue import (
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 from gpuaas.views.dashboard import FOLLOWED_BY_PAGES, Dashboard
+from gpuaas.views.flavors import Flavors
 from gpuaas.views.free import Left, free_rows
 from gpuaas.views.gpus import Gpus
 from gpuaas.views.jobs import Jobs
@@ -56,15 +57,16 @@ Take = Callable[[str, str, View | None], None]
 class Snapshot:
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         """`now()`: Unix seconds; with it, what the pages show is kept too (`dashboard`)."""
-        self.queues = Queues()
+        self.flavors = Flavors()
+        self.queues = Queues(self.flavors)
         self.gpus = Gpus()
         self.places = Places()
-        self.jobs = Jobs(self.queues.cluster_queue_of)
+        self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
         self.dashboard = None if now is None else Dashboard(self.queues.cluster_queue_of, now)
         self._takers: dict[Resource, Take] = {
             WORKLOADS: self.jobs.changed,
             CLUSTER_QUEUES: lambda _, name, obj: self.queues.cluster_queue_changed(name, obj),
-            RESOURCE_FLAVORS: lambda _, name, obj: self.queues.flavor_changed(name, obj),
+            RESOURCE_FLAVORS: lambda _, name, obj: self.flavors.changed(name, obj),
             LOCAL_QUEUES: self.queues.local_queue_changed,
             NODES: lambda _, name, obj: self.gpus.node_changed(name, obj),
             PODS: self._pod_changed,
@@ -90,7 +92,7 @@ class Snapshot:
         queues = self.queues.usable(may_use)
         names = dict.fromkeys(queue.cluster_queue for queue in queues)
         quotas = {name: found for name in names if (found := left(name)) is not None}
-        return free_rows(self.gpus.offers(), self.queues.flavors, queues, quotas)
+        return free_rows(self.gpus.offers(), self.flavors.node_labels, queues, quotas)
 
     def _pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
         self.gpus.pod_changed(namespace, name, obj)

@@ -174,7 +174,7 @@ class Door:
         return place.access.authenticate(headers if credential.token else {}, lambda: credential.certificate or None)
 
     def _unknown(self, asked: Asked) -> Response:
-        """Nobody is signed in. A link on another site leads here without the cookie, which the next request brings."""
+        """No session: A link on another site leads here without the cookie, which the next request brings."""
         if guard.is_from_elsewhere(asked.request.headers):
             return wire.page(self.renderer.page("continue.html", {**self.plain_names(asked), "here": asked.address}))
         return self._signing_in.ask_for_it(asked)
@@ -205,7 +205,7 @@ class Door:
         return chosen if chosen in THEMES else THEMES[0]
 
     def plain_names(self, asked: Asked) -> dict[str, Any]:
-        """What a template has where nobody is signed in."""
+        """What a template has without a session."""
         return {
             "theme": self.theme(asked),
             "static": partial(self.static.address, asked.base),
@@ -278,7 +278,7 @@ class Door:
     def _stream(self, asked: Asked) -> Answer:
         who = self.session(asked)
         if who is None:
-            return wire.words("nobody is signed in", 401)
+            return wire.words("not signed in", 401)
         query = wire.fields_of(asked.request.query)
         path, _, search = query.get("page", "/")[:_LONGEST_ADDRESS].partition("?")
         found = self.pages.find(path)

@@ -1,8 +1,8 @@
 """Signing in: by a form that takes a token or a kubeconfig file's text, or by a one-time link.
 
-The API server's authenticator decides who it is. A link is made for whoever shows a bearer token or a client
-certificate, signs in once and within two minutes, and is not followed from another site: that would sign somebody in
-as somebody else.
+The API server's authenticator decides who it is. A link is made for a request with a bearer token or a client
+certificate, signs in once and within two minutes, and is not followed from another site: that would sign a user in
+as another one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SigningIn:
         self._door = door
 
     def ask_for_it(self, asked: Asked) -> Response:
-        """In place of a page for which somebody must be signed in."""
+        """In place of a page that needs a session."""
         there = f"{asked.base}/sign-in"
         if asked.path == "/" or asked.request.method != "GET":
             return wire.redirect(there)

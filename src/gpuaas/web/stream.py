@@ -216,7 +216,7 @@ class Hub:
             reader.writer.write(_event("fragments", newest, msgspec.json.encode(changed).decode()))
 
     def _reload(self, channel: _Channel) -> None:
-        """The page cannot be shown as it was: whoever asks for it again sees why."""
+        """The page cannot be shown as it was: the next request of it shows why."""
         for reader in tuple(channel.readers):
             reader.writer.write(_event("reload", None, "{}"))
             reader.writer.close()

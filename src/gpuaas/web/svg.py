@@ -195,7 +195,7 @@ def _runs(values: Sequence[float], base: Sequence[float]) -> list[tuple[int, int
 
 
 def _share(amount: float, scale: float) -> float:
-    """In percent; at most ten times the scale, which nobody sees."""
+    """In percent; at most ten times the scale; more is not visible."""
     return 0.0 if scale <= 0 else max(0.0, min(1_000.0, 100 * amount / scale))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.unit.apiserver.conftest import MERGE, Answer, Api
 
-from gpuaas.apiserver import alike
+from gpuaas.apiserver import validation_cache
 from gpuaas.apiserver.custom import CustomVersion
 from gpuaas.base.fielderrors import invalid
 
@@ -106,14 +106,14 @@ def test_what_rules_speak_of_is_looked_at_each_time() -> None:
         status = {"type": "object", "properties": {"conditions": {**conditions, **more}}}
         return {"type": "object", "properties": {"status": status}}
 
-    assert alike.asks_no_words(definition())
-    assert not alike.asks_no_words(definition(**{"x-kubernetes-validations": [asks]}))
+    assert validation_cache.asks_no_words(definition())
+    assert not validation_cache.asks_no_words(definition(**{"x-kubernetes-validations": [asks]}))
     picky = {**CONDITION, "properties": {**CONDITION["properties"], "message": {"type": "string", "pattern": "^a"}}}
-    assert not alike.asks_no_words(definition(items=picky))
-    assert not alike.asks_no_words({"type": "object"})
+    assert not validation_cache.asks_no_words(definition(items=picky))
+    assert not validation_cache.asks_no_words({"type": "object"})
     alone = {"x-kubernetes-list-type": "atomic", "x-kubernetes-list-map-keys": None}
-    assert not alike.asks_no_words(definition(**alone)), "rules may compare one with another"
-    assert not alike.asks_no_words(definition(**{"x-kubernetes-list-map-keys": ["message"]}))
+    assert not validation_cache.asks_no_words(definition(**alone)), "rules may compare one with another"
+    assert not validation_cache.asks_no_words(definition(**{"x-kubernetes-list-map-keys": ["message"]}))
 
 
 def test_a_number_is_free_where_any_is_right_and_no_rule_speaks_of_it() -> None:
@@ -124,10 +124,10 @@ def test_a_number_is_free_where_any_is_right_and_no_rule_speaks_of_it() -> None:
         return {"type": "object", "properties": {"status": status}}
 
     plain, path = {"type": "integer", "format": "int32", "description": "how many"}, ("counts", "*", "count")
-    assert alike.free_numbers(definition(plain), ["counts.*.count"]) == (path,)
-    assert alike.free_numbers(definition({**plain, "minimum": 0}, above="self.count == 1"), ["counts.*.count"]) == (
-        path,
-    )
+    assert validation_cache.free_numbers(definition(plain), ["counts.*.count"]) == (path,)
+    assert validation_cache.free_numbers(
+        definition({**plain, "minimum": 0}, above="self.count == 1"), ["counts.*.count"]
+    ) == (path,)
     for refused in (
         definition({**plain, "minimum": 1}),
         definition({**plain, "maximum": 9}),
@@ -136,4 +136,4 @@ def test_a_number_is_free_where_any_is_right_and_no_rule_speaks_of_it() -> None:
         definition(plain, above="size(self.counts) < 4"),
         {"type": "object"},
     ):
-        assert alike.free_numbers(refused, ["counts.*.count"]) == ()
+        assert validation_cache.free_numbers(refused, ["counts.*.count"]) == ()

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from gpuaas.apiserver import frames
 from gpuaas.apiserver.http import MAX_BODY, Answer, Request, Response, Stream, StreamWriter
 from gpuaas.apiserver.http2 import Http2Connection
-from gpuaas.apiserver.turns import Slices
+from gpuaas.apiserver.load_shedding import Slices
 from gpuaas.apiserver.wirelimits import TOO_LARGE_HEADERS
 
 Handler = Callable[[Request], Answer | Awaitable[Answer]]

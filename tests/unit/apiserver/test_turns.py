@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.apiserver.turns import Slices, Turns
+from gpuaas.apiserver.load_shedding import Slices, Turns
 from gpuaas.testing.time import scenario
 
 

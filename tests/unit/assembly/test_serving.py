@@ -16,7 +16,7 @@ def test_without_controllers_it_ends_with_words(tmp_path: Path, monkeypatch: pyt
     async def broken(_self: ControlPlane) -> None:
         raise OSError("too many open files")
 
-    monkeypatch.setattr(ControlPlane, "_run_crew", broken)
+    monkeypatch.setattr(ControlPlane, "_start_controllers", broken)
     monkeypatch.setattr(control_plane, "_log", control_plane._log.getChild("quiet"))
     home = Home(tmp_path / "home")
     seen: list[str] = []

@@ -1,6 +1,6 @@
 """What was found out about a value is kept for values just like it, and for no others."""
 
-from gpuaas.base.repeats import FoundRight, Repeats
+from gpuaas.base.memo import FoundRight, Repeats
 
 
 def asked(memory: Repeats[str], values: list[object]) -> list[object]:

@@ -292,7 +292,7 @@ def test_more_is_shown_to_who_asks_for_it(shell: Shell) -> None:
     assert line.split()[-5:] == ["team-a", "l4", node, "0", shown()["workload"]]
     assert "job/seen" in shell.run("ps", *IN, "-o", "name").stdout.splitlines()
     per_node = {line.split()[0]: line.split() for line in shell.run("gpus", "-o", "wide").stdout.splitlines()}
-    assert per_node[node][1:] == ["NVIDIA-L4", "nvidia.com/gpu", "4", "2", "2"]
+    assert per_node[node][1:7] == ["NVIDIA-L4", "nvidia.com/gpu", "4", "2", "2", "admin"]
     assert "BORROWING LIMIT" in shell.run("queues", "-o", "wide").stdout
     assert shell.run("cancel", "seen", *IN, "-o", "yaml").stdout == "cancelled: job/seen\n"
 

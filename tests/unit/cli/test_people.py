@@ -13,10 +13,10 @@ from gpuaas.assembly import people, runtime_classes
 from gpuaas.assembly.home import Home
 from gpuaas.cli import trusted
 from gpuaas.cli.audit import about, how_far, remembered
-from gpuaas.cli.look import named
 from gpuaas.cli.main import cli
 from gpuaas.cli.objects import in_order, read_manifests, wished
 from gpuaas.cli.ps import changes, ps_table
+from gpuaas.cli.queries import named
 from gpuaas.cli.queues import QUEUE_COLUMNS
 from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
 from gpuaas.cli.show import Columns, Table, show
@@ -138,6 +138,7 @@ QUOTA = {
     "borrowingLimit": "10000000000",
     "lendingLimit": None,
     "admitted": 7,
+    "cards": "2048",
 }
 
 
@@ -252,7 +253,18 @@ def test_top_says_nothing_of_gpus_that_one_may_not_see() -> None:
 
 def test_top_leaves_out_what_the_screen_cannot_show() -> None:
     job = {"namespace": "ns", "queue": "q", "state": "Running", "position": None, "gpus": "1", "age": "1s"}
-    gpus = [{"product": "L4", "resource": "nvidia.com/gpu", "nodes": 1, "total": 4, "used": 3, "free": 1}]
+    gpus = [
+        {
+            "product": "L4",
+            "resource": "nvidia.com/gpu",
+            "nodes": 1,
+            "total": 4,
+            "used": 3,
+            "free": 1,
+            "cards": "4",
+            "cardsUsed": "3",
+        }
+    ]
     seen = {"jobs": [{**job, "owner": "ann", "job": f"job/{index}"} for index in range(50)], "gpus": gpus, "queues": []}
     lines = screen(seen, room=80, height=24)
     assert lines[0] == "GPUs: 3 of 4 in use · jobs: 50 admitted, 0 waiting"

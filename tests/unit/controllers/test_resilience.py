@@ -45,7 +45,7 @@ class Unreliable(FakeCluster):
         return made
 
 
-class Life:
+class WorkloadState:
     """All controllers, alive until they are killed."""
 
     def __init__(self, cluster: FakeCluster) -> None:
@@ -80,15 +80,15 @@ def test_faults_and_restarts_do_not_change_the_end(seed: int) -> None:
         cluster.put(NAMESPACES, namespace("default"))
         cluster.put(DEPLOYMENTS, deployment("web", 4))
         cluster.put(JOBS, job("work", parallelism=3, completions=7))
-        for life in range(8):
-            await Life(cluster).live(chance.uniform(0.1, 20))
+        for state in range(8):
+            await WorkloadState(cluster).live(chance.uniform(0.1, 20))
             _kubelet(cluster, "work")
-            if life == 4:
+            if state == 4:
                 spec = deployment("web", 4, image="two")["spec"]
                 cluster.put(DEPLOYMENTS, {**cluster.read(DEPLOYMENTS, "web", "default"), "spec": spec})
         cluster.calm = True
         for _ in range(15):
-            await Life(cluster).live(60)
+            await WorkloadState(cluster).live(60)
             _kubelet(cluster, "work")
         web = [pod for pod in cluster.all(PODS) if pod["metadata"].get("labels", {}).get("app") == "web"]
         assert [pod["spec"]["containers"][0]["image"] for pod in web] == ["two"] * 4

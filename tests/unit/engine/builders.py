@@ -8,7 +8,7 @@ from typing import Any
 from gpuaas.engine.changes import Change, Finished, Released
 from gpuaas.engine.config import BOTH_STRATEGIES, Config
 from gpuaas.engine.engine import Engine
-from gpuaas.engine.plan import Passed, Plan
+from gpuaas.engine.plan import Plan, Skipped
 from gpuaas.engine.values import (
     ClusterQueue,
     Cohort,
@@ -181,5 +181,5 @@ def preempted(plan: Plan) -> dict[str, str]:
     return {p.key.removeprefix("ns/"): p.rule.value for p in plan.preemptions}
 
 
-def passed(plan: Plan, name: str) -> Passed:
-    return next(p for p in plan.passed if p.key == f"ns/{name}")
+def passed(plan: Plan, name: str) -> Skipped:
+    return next(p for p in plan.skipped if p.key == f"ns/{name}")

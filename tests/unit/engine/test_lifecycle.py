@@ -1,4 +1,4 @@
-"""A workload's life: admission checks, eviction, back-off, readiness and execution time, step by step in given time."""
+"""A workload's state: admission checks, eviction, back-off, readiness and execution time, step by step in given time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuaas.engine.lifecycle import (
     CheckState,
     CheckStatus,
     Flag,
-    Life,
+    WorkloadState,
     evict,
     is_true,
     lasting_checks,
@@ -20,127 +20,129 @@ from gpuaas.engine.lifecycle import (
     set_check,
     sync_checks,
 )
-from gpuaas.engine.supervise import ReadyRules, Step, Surroundings, backoff, next_step
+from gpuaas.engine.supervise import ReadyRules, Step, WorkloadContext, backoff, next_step
 from gpuaas.engine.values import Check, StopPolicy
 
 SECOND = 1000
 MINUTE = 60 * SECOND
-HERE = Surroundings("ns/w", "lq", "cq")
+HERE = WorkloadContext("ns/w", "lq", "cq")
 CHECKED = replace(HERE, required_checks=frozenset({"prov"}))
 RULES = ReadyRules()
 
 
-def admitted(life: Life = Life(), at: int = 0) -> Life:  # noqa: B008
-    life = reserve(life, "cq", (), at)
-    assert is_true(life.admitted)
-    return life
+def admitted(state: WorkloadState = WorkloadState(), at: int = 0) -> WorkloadState:  # noqa: B008
+    state = reserve(state, "cq", (), at)
+    assert is_true(state.admitted)
+    return state
 
 
-def step(life: Life, now: int, around: Surroundings = HERE, rules: ReadyRules | None = RULES) -> Step:
-    return next_step(life, around, rules, now)
+def step(state: WorkloadState, now: int, around: WorkloadContext = HERE, rules: ReadyRules | None = RULES) -> Step:
+    return next_step(state, around, rules, now)
 
 
-def settled(life: Life, now: int, around: Surroundings = HERE, rules: ReadyRules | None = RULES) -> Life:
+def settled(
+    state: WorkloadState, now: int, around: WorkloadContext = HERE, rules: ReadyRules | None = RULES
+) -> WorkloadState:
     for _ in range(20):
-        found = next_step(life, around, rules, now)
-        if found.life == life:
-            return life
-        life = found.life
+        found = next_step(state, around, rules, now)
+        if found.state == state:
+            return state
+        state = found.state
     raise AssertionError("does not settle")
 
 
 def test_without_checks_a_reservation_is_an_admission() -> None:
-    assert reserve(Life(), "cq", (), 7).admitted == Flag(True, "Admitted", "The workload is admitted", 7)
+    assert reserve(WorkloadState(), "cq", (), 7).admitted == Flag(True, "Admitted", "The workload is admitted", 7)
 
 
 def test_a_required_check_that_is_not_listed_yet_holds_admission_back() -> None:
-    life = reserve(Life(), "cq", ("prov",), 0)
-    assert life.admitted is None
-    life = settled(life, 1, CHECKED)
-    assert life.checks == (CheckStatus("prov", since=1),)
-    life = set_check(life, CheckStatus("prov", "Ready"))
-    done = step(life, 9 * SECOND, CHECKED)
-    assert is_true(done.life.admitted)
+    state = reserve(WorkloadState(), "cq", ("prov",), 0)
+    assert state.admitted is None
+    state = settled(state, 1, CHECKED)
+    assert state.checks == (CheckStatus("prov", since=1),)
+    state = set_check(state, CheckStatus("prov", "Ready"))
+    done = step(state, 9 * SECOND, CHECKED)
+    assert is_true(done.state.admitted)
     assert done.words == "Admitted by ClusterQueue cq, wait time since reservation was 9s"
 
 
 def test_a_check_that_wants_a_retry_evicts_and_keeps_the_workload_away_as_long_as_it_said() -> None:
-    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
-    life = set_check(life, CheckStatus("prov", "Retry", "no capacity", since=0, requeue_after=90 * SECOND))
-    life = settled(life, 1, CHECKED)
-    assert life.requeue_at == 90 * SECOND
-    assert life.evicted is not None
-    assert life.evicted.message == 'Evicted due to AdmissionCheck in Retry state: "prov" (no capacity)'
-    assert life.checks[0].message == "Reset to Pending after eviction. Previously: Retry"
-    life = release(life, 2)
-    assert life.backing_off
-    assert step(life, 3).again_at == 90 * SECOND
-    life = settled(life, 90 * SECOND, CHECKED)
-    assert life.requeued == Flag(True, "BackoffFinished", "The workload backoff was finished", 90 * SECOND)
+    state = settled(reserve(WorkloadState(), "cq", ("prov",), 0), 0, CHECKED)
+    state = set_check(state, CheckStatus("prov", "Retry", "no capacity", since=0, requeue_after=90 * SECOND))
+    state = settled(state, 1, CHECKED)
+    assert state.requeue_at == 90 * SECOND
+    assert state.evicted is not None
+    assert state.evicted.message == 'Evicted due to AdmissionCheck in Retry state: "prov" (no capacity)'
+    assert state.checks[0].message == "Reset to Pending after eviction. Previously: Retry"
+    state = release(state, 2)
+    assert state.backing_off
+    assert step(state, 3).again_at == 90 * SECOND
+    state = settled(state, 90 * SECOND, CHECKED)
+    assert state.requeued == Flag(True, "BackoffFinished", "The workload backoff was finished", 90 * SECOND)
 
 
 def test_a_rejected_check_deactivates() -> None:
-    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
-    life = set_check(life, CheckStatus("prov", "Rejected", "quota revoked"))
-    told = step(life, 1, CHECKED)
+    state = settled(reserve(WorkloadState(), "cq", ("prov",), 0), 0, CHECKED)
+    state = set_check(state, CheckStatus("prov", "Rejected", "quota revoked"))
+    told = step(state, 1, CHECKED)
     assert (told.event, told.warning) == ("AdmissionCheckRejected", True)
-    life = settled(told.life, 1, CHECKED)
-    assert not life.active
-    assert life.evicted is not None
-    assert life.evicted.reason == "DeactivatedDueToAdmissionCheck"
-    assert life.evicted.message.endswith('AdmissionCheck in Rejected state: "prov" (quota revoked)')
+    state = settled(told.state, 1, CHECKED)
+    assert not state.active
+    assert state.evicted is not None
+    assert state.evicted.reason == "DeactivatedDueToAdmissionCheck"
+    assert state.evicted.message.endswith('AdmissionCheck in Rejected state: "prov" (quota revoked)')
 
 
 @pytest.mark.parametrize(
-    ("life", "event"),
+    ("state", "event"),
     [
         pytest.param(admitted(), "EvictedDueToDeactivated", id="what it held is taken back"),
-        pytest.param(Life(), "", id="it held nothing that could be taken back"),
+        pytest.param(WorkloadState(), "", id="it held nothing that could be taken back"),
     ],
 )
-def test_only_who_loses_quota_is_told_of_being_deactivated(life: Life, event: str) -> None:
-    told = step(replace(life, active=False), 1)
-    assert told.life.evicted == Flag(True, "Deactivated", "The workload is deactivated", 1)
+def test_only_who_loses_quota_is_told_of_being_deactivated(state: WorkloadState, event: str) -> None:
+    told = step(replace(state, active=False), 1)
+    assert told.state.evicted == Flag(True, "Deactivated", "The workload is deactivated", 1)
     assert told.event == event
 
 
 def test_retries_are_forgotten_when_one_that_was_put_back_is_deactivated() -> None:
     waiting = replace(evict(admitted(), "PodsReadyTimeout", "", 1), requeue_count=2, requeue_at=90 * SECOND)
-    life = settled(replace(waiting, active=False), 2)
-    assert (life.requeue_count, life.requeue_at) == (0, None)
+    state = settled(replace(waiting, active=False), 2)
+    assert (state.requeue_count, state.requeue_at) == (0, None)
 
 
 @pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", None), ("Ready", None), ("Pending", 1)])
 def test_what_an_eviction_leaves_of_the_retries_a_check_has_counted(state: CheckState, counted: int | None) -> None:
-    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
-    life = set_check(life, CheckStatus("prov", state, retry_count=1))
-    assert evict(life, "Preempted", "", 1).checks[0].retry_count == counted
+    state = settled(reserve(WorkloadState(), "cq", ("prov",), 0), 0, CHECKED)
+    state = set_check(state, CheckStatus("prov", state, retry_count=1))
+    assert evict(state, "Preempted", "", 1).checks[0].retry_count == counted
 
 
 @pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", 1), ("Ready", 1), ("Pending", 1)])
 def test_what_the_autoscalers_check_counted_and_adds_to_pods_outlives_an_eviction(
     state: CheckState, counted: int
 ) -> None:
-    life = settled(reserve(Life(), "cq", ("prov",), 0), 0, CHECKED)
-    life = set_check(life, CheckStatus("prov", state, retry_count=1, updates=("labels",)))
+    state = settled(reserve(WorkloadState(), "cq", ("prov",), 0), 0, CHECKED)
+    state = set_check(state, CheckStatus("prov", state, retry_count=1, updates=("labels",)))
     lasting = lasting_checks([Check("prov", controller="kueue.x-k8s.io/provisioning-request"), Check("other")])
-    [left] = evict(life, "Preempted", "", 1, lasting=lasting).checks
+    [left] = evict(state, "Preempted", "", 1, lasting=lasting).checks
     assert (left.state, left.retry_count, left.updates) == ("Pending", counted, ("labels",))
 
 
 @pytest.mark.parametrize("state", ["Pending", "Ready"])
 def test_who_runs_goes_on_when_its_queue_asks_for_one_more_check(state: str) -> None:
-    life = settled(admitted(), MINUTE, CHECKED)
-    assert life.checks == (CheckStatus("prov", since=MINUTE),)
-    life = settled(set_check(life, CheckStatus("prov", state)), 2 * MINUTE, CHECKED)
-    assert is_true(life.admitted)
+    state = settled(admitted(), MINUTE, CHECKED)
+    assert state.checks == (CheckStatus("prov", since=MINUTE),)
+    state = settled(set_check(state, CheckStatus("prov", state)), 2 * MINUTE, CHECKED)
+    assert is_true(state.admitted)
 
 
 def test_who_runs_stays_admitted_until_it_has_left_when_a_check_takes_its_word_back() -> None:
-    life = settled(set_check(settled(admitted(), 1, CHECKED), CheckStatus("prov", "Retry")), 2, CHECKED)
-    assert life.evicted is not None
-    assert life.evicted.message == 'Evicted due to AdmissionCheck in Retry state: "prov"'
-    assert is_true(life.admitted)
+    state = settled(set_check(settled(admitted(), 1, CHECKED), CheckStatus("prov", "Retry")), 2, CHECKED)
+    assert state.evicted is not None
+    assert state.evicted.message == 'Evicted due to AdmissionCheck in Retry state: "prov"'
+    assert is_true(state.admitted)
 
 
 def test_which_checks_apply_depends_on_the_flavors_assigned() -> None:
@@ -152,19 +154,19 @@ def test_which_checks_apply_depends_on_the_flavors_assigned() -> None:
 
 
 def test_checks_no_longer_required_are_dropped_and_the_rest_is_listed_by_name() -> None:
-    life = Life(checks=(CheckStatus("z", "Ready"), CheckStatus("old")))
-    assert [c.name for c in sync_checks(life, ("z", "a"), 0).checks] == ["a", "z"]
+    state = WorkloadState(checks=(CheckStatus("z", "Ready"), CheckStatus("old")))
+    assert [c.name for c in sync_checks(state, ("z", "a"), 0).checks] == ["a", "z"]
 
 
 def test_preempted_it_queues_again_at_its_old_place_with_its_quota_given_back_only_on_release() -> None:
-    life = evict(admitted(), "Preempted", "make room", 10, rule="InClusterQueue")
-    assert life.holds_quota
-    assert is_true(life.admitted)
-    life = release(life, 12 * SECOND)
-    assert not life.holds_quota
-    assert not life.backing_off
-    assert life.executed == 12 * SECOND, "whole seconds admitted, being evicted included"
-    again = reserve(life, "cq", (), 20 * SECOND)
+    state = evict(admitted(), "Preempted", "make room", 10, rule="InClusterQueue")
+    assert state.holds_quota
+    assert is_true(state.admitted)
+    state = release(state, 12 * SECOND)
+    assert not state.holds_quota
+    assert not state.backing_off
+    assert state.executed == 12 * SECOND, "whole seconds admitted, being evicted included"
+    again = reserve(state, "cq", (), 20 * SECOND)
     assert again.evicted == Flag(False, "QuotaReserved", "Previously: make room", 20 * SECOND)
     assert again.preempted is not None
     assert not again.preempted.status
@@ -179,49 +181,51 @@ def test_back_off_doubles_up_to_an_hour(count: int, seconds: int) -> None:
 
 def test_pods_that_do_not_become_ready_in_time_send_the_workload_away_and_the_fourth_time_for_good() -> None:
     rules = replace(RULES, backoff_limit=3)
-    life, now, waits = Life(), 0, []
+    state, now, waits = WorkloadState(), 0, []
     for _ in range(3):
-        life = admitted(replace(life, requeued=None), now)
-        assert step(life, now, rules=rules).again_at == now + 30 * MINUTE
+        state = admitted(replace(state, requeued=None), now)
+        assert step(state, now, rules=rules).again_at == now + 30 * MINUTE
         now += 30 * MINUTE
-        life = step(life, now, rules=rules).life
-        assert life.evicted is not None
-        assert life.evicted.message == "Exceeded the PodsReady timeout ns/w"
-        assert life.requeue_at is not None
-        waits.append((life.requeue_at - now) // SECOND)
-        life = release(life, now)
-        now = life.requeue_at or now
-        life = settled(life, now, rules=rules)
-        assert not life.backing_off
+        state = step(state, now, rules=rules).state
+        assert state.evicted is not None
+        assert state.evicted.message == "Exceeded the PodsReady timeout ns/w"
+        assert state.requeue_at is not None
+        waits.append((state.requeue_at - now) // SECOND)
+        state = release(state, now)
+        now = state.requeue_at or now
+        state = settled(state, now, rules=rules)
+        assert not state.backing_off
     assert waits == [60, 120, 240]
-    life = admitted(life, now)
-    life = settled(life, now + 30 * MINUTE, rules=rules)
-    assert not life.active
-    assert life.evicted is not None
-    assert life.evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"
-    assert life.requeue_count == 0, "deactivation starts the count anew"
+    state = admitted(state, now)
+    state = settled(state, now + 30 * MINUTE, rules=rules)
+    assert not state.active
+    assert state.evicted is not None
+    assert state.evicted.reason == "DeactivatedDueToRequeuingLimitExceeded"
+    assert state.requeue_count == 0, "deactivation starts the count anew"
 
 
 def test_pods_lost_later_have_the_recovery_time() -> None:
-    life = replace(admitted(), pods_ready=Flag(False, "WaitForRecovery", since=50 * MINUTE))
-    assert step(life, 60 * MINUTE).again_at == 80 * MINUTE
-    assert step(life, 80 * MINUTE).life.evictions == (("PodsReadyTimeout", "WaitForRecovery", 1),)
-    assert step(life, 80 * MINUTE, rules=replace(RULES, recovery_timeout=None)).again_at is None
+    state = replace(admitted(), pods_ready=Flag(False, "WaitForRecovery", since=50 * MINUTE))
+    assert step(state, 60 * MINUTE).again_at == 80 * MINUTE
+    assert step(state, 80 * MINUTE).state.evictions == (("PodsReadyTimeout", "WaitForRecovery", 1),)
+    assert step(state, 80 * MINUTE, rules=replace(RULES, recovery_timeout=None)).again_at is None
 
 
 def test_ready_pods_have_no_deadline() -> None:
-    life = replace(admitted(), pods_ready=Flag(True, "Started"))
-    assert step(life, 10**9) == Step(life)
+    state = replace(admitted(), pods_ready=Flag(True, "Started"))
+    assert step(state, 10**9) == Step(state)
 
 
 def test_execution_time_counts_admitted_time_of_all_rounds() -> None:
-    life = replace(admitted(Life(max_execution=100 * SECOND, executed=40 * SECOND)), pods_ready=Flag(True, "Started"))
-    assert step(life, 0).again_at == 60 * SECOND
-    over = step(life, 60 * SECOND)
+    state = replace(
+        admitted(WorkloadState(max_execution=100 * SECOND, executed=40 * SECOND)), pods_ready=Flag(True, "Started")
+    )
+    assert step(state, 0).again_at == 60 * SECOND
+    over = step(state, 60 * SECOND)
     assert (over.event, over.words) == ("MaximumExecutionTimeExceeded", "The maximum execution time (100s) exceeded")
-    life = settled(over.life, 60 * SECOND)
-    assert life.evicted is not None
-    assert life.evicted.reason == "DeactivatedDueToMaximumExecutionTimeExceeded"
+    state = settled(over.state, 60 * SECOND)
+    assert state.evicted is not None
+    assert state.evicted.reason == "DeactivatedDueToMaximumExecutionTimeExceeded"
 
 
 @pytest.mark.parametrize(
@@ -240,52 +244,52 @@ def test_stopping_a_queue(
     field: str, reason: str, stop: StopPolicy | None, admitted_evicted: bool, reserved_given_up: bool
 ) -> None:
     around = replace(CHECKED, **{field: stop})
-    runs = step(replace(admitted(), checks=(CheckStatus("prov", "Ready"),)), 1, around).life
+    runs = step(replace(admitted(), checks=(CheckStatus("prov", "Ready"),)), 1, around).state
     assert is_true(runs.evicted) == admitted_evicted
     if admitted_evicted:
         assert runs.evicted is not None
         assert runs.evicted.reason == reason
-    waits = reserve(Life(checks=(CheckStatus("prov"),)), "cq", ("prov",), 0)
-    assert is_true(step(waits, 1, around).life.reserved) != reserved_given_up
+    waits = reserve(WorkloadState(checks=(CheckStatus("prov"),)), "cq", ("prov",), 0)
+    assert is_true(step(waits, 1, around).state.reserved) != reserved_given_up
 
 
 @pytest.mark.parametrize(("field", "reason"), [("local_stop", "LocalQueue"), ("cluster_stop", "ClusterQueue")])
 def test_what_a_stopped_queue_drained_comes_back_when_it_is_started_again(field: str, reason: str) -> None:
     drained = settled(admitted(), 1, replace(HERE, **{field: StopPolicy.HOLD_AND_DRAIN}))
-    life = release(drained, 2)
-    assert settled(life, 3, replace(HERE, **{field: StopPolicy.HOLD_AND_DRAIN})).backing_off
-    life = settled(life, 4, HERE)
-    assert life.requeued is not None
-    assert life.requeued.reason == f"{reason}Restarted"
+    state = release(drained, 2)
+    assert settled(state, 3, replace(HERE, **{field: StopPolicy.HOLD_AND_DRAIN})).backing_off
+    state = settled(state, 4, HERE)
+    assert state.requeued is not None
+    assert state.requeued.reason == f"{reason}Restarted"
 
 
 def test_deactivated_by_hand_and_activated_again() -> None:
-    life = settled(replace(admitted(), active=False), 1)
-    assert life.evicted is not None
-    assert life.evicted.message == "The workload is deactivated"
-    life = release(life, 2)
-    life = settled(replace(life, active=True), 3)
-    assert life.requeued == Flag(True, "Reactivated", "The workload was reactivated", 3)
+    state = settled(replace(admitted(), active=False), 1)
+    assert state.evicted is not None
+    assert state.evicted.message == "The workload is deactivated"
+    state = release(state, 2)
+    state = settled(replace(state, active=True), 3)
+    assert state.requeued == Flag(True, "Reactivated", "The workload was reactivated", 3)
 
 
 def test_a_place_still_to_be_chosen_holds_admission_back() -> None:
-    life = reserve(Life(topology_pending=True), "cq", (), 0)
-    assert not is_true(life.admitted)
-    assert is_true(step(replace(life, topology_pending=False), 5).life.admitted)
+    state = reserve(WorkloadState(topology_pending=True), "cq", (), 0)
+    assert not is_true(state.admitted)
+    assert is_true(step(replace(state, topology_pending=False), 5).state.admitted)
 
 
 def test_a_finished_workload_is_left_alone() -> None:
-    life = replace(admitted(), finished=True, active=False)
-    assert step(life, 10**9) == Step(life)
+    state = replace(admitted(), finished=True, active=False)
+    assert step(state, 10**9) == Step(state)
 
 
 def test_a_gate_is_named_until_it_is_lifted_and_then_quota_is_waited_for() -> None:
-    gated = step(Life(), 0, replace(HERE, gates="acme.io/budget"))
-    assert gated.life.reserved == Flag(False, "AdmissionGated", "Admission is gated by: acme.io/budget", 0)
+    gated = step(WorkloadState(), 0, replace(HERE, gates="acme.io/budget"))
+    assert gated.state.reserved == Flag(False, "AdmissionGated", "Admission is gated by: acme.io/budget", 0)
     assert (gated.event, gated.words) == ("AdmissionGated", "Workload admission is gated by: acme.io/budget")
-    assert step(gated.life, 1, replace(HERE, gates="acme.io/budget")).life == gated.life
-    lifted = step(gated.life, 2)
-    assert lifted.life.reserved == Flag(False, "Pending", "AdmissionGatedBy cleared, waiting for quota reservation", 2)
+    assert step(gated.state, 1, replace(HERE, gates="acme.io/budget")).state == gated.state
+    lifted = step(gated.state, 2)
+    assert lifted.state.reserved == Flag(False, "Pending", "AdmissionGatedBy cleared, waiting for quota reservation", 2)
     assert lifted.event == "AdmissionGateCleared"
 
 
@@ -293,6 +297,6 @@ def test_a_back_off_ends_at_its_time_even_before_the_quota_is_given_back() -> No
     gone = evict(admitted(), "PodsReadyTimeout", "too slow", 0)
     gone = replace(gone, requeued=Flag(False, "PodsReadyTimeout", "too slow", 0), requeue_count=2, requeue_at=MINUTE)
     assert step(gone, SECOND) == Step(gone, again_at=MINUTE)
-    over = step(gone, MINUTE).life
+    over = step(gone, MINUTE).state
     assert over.requeued is not None
     assert (over.requeued.reason, over.requeue_at, over.requeue_count) == ("BackoffFinished", None, 2)

@@ -197,7 +197,7 @@ def test_one_that_fits_once_the_victim_of_another_is_gone_waits_for_that_and_tak
     lab.submit("wl-c", "c", 2)
     plan = lab.cycle()
     assert set(preempted(plan)) == {"b"}
-    words = {passed.key: passed.words for passed in plan.passed}
+    words = {passed.key: passed.words for passed in plan.skipped}
     later = "Workload has overlapping preemption targets with another workload"
     assert f"{later}, but will fit after these preemptions complete" in words.values()
     lab.release(plan)

@@ -229,7 +229,7 @@ def decisions(plan: Plan) -> tuple[Any, ...]:
     return (
         sorted((a.key, a.cluster_queue, a.pod_sets) for a in plan.admissions),
         sorted((p.key, p.rule.value, p.by) for p in plan.preemptions),
-        sorted((p.key, p.token.value, p.message) for p in plan.passed),
+        sorted((p.key, p.token.value, p.message) for p in plan.skipped),
     )
 
 

@@ -118,7 +118,7 @@ def test_a_workload_that_no_queue_can_take_is_told_and_waits() -> None:
     lab = Lab(queue("q", 4))
     lab.submit("w", "q", problem="resources validation failed: x")
     plan = lab.cycle()
-    assert (plan.passed[0].token.value, plan.passed[0].message) == ("Misconfigured", "resources validation failed: x")
+    assert (plan.skipped[0].token.value, plan.skipped[0].message) == ("Misconfigured", "resources validation failed: x")
 
 
 def test_a_runtime_class_adds_its_overhead() -> None:

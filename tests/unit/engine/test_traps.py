@@ -12,7 +12,7 @@ from gpuaas.engine import lifecycle
 from gpuaas.engine.changes import Evicted, Finished, Released, Reserved
 from gpuaas.engine.checks import fingerprint
 from gpuaas.engine.constraints import Requirement
-from gpuaas.engine.lifecycle import CheckStatus, Flag, Life
+from gpuaas.engine.lifecycle import CheckStatus, Flag, WorkloadState
 from gpuaas.engine.nominate import largest_feasible
 from gpuaas.engine.tree import lowest_fit
 from gpuaas.engine.values import Flavor, LocalQueue, Namespace, PodSet, PodSetAdmission
@@ -34,9 +34,9 @@ def test_01_quota_counts_from_reservation_until_release_but_not_once_finished() 
 
 
 def test_01_a_deactivated_workload_holds_no_quota_even_while_its_pods_run() -> None:
-    life = lifecycle.reserve(Life(), "q", (), 0)
-    assert life.holds_quota
-    assert not replace(life, active=False).holds_quota
+    state = lifecycle.reserve(WorkloadState(), "q", (), 0)
+    assert state.holds_quota
+    assert not replace(state, active=False).holds_quota
 
 
 def test_02_available_is_negative_at_ancestors_and_clamped_only_at_the_queue() -> None:
@@ -166,9 +166,9 @@ def test_13_newer_means_created_later_not_admitted_later() -> None:
 
 def test_14_eviction_counts_retries_of_checks_that_retried_and_forgets_those_of_ready_ones() -> None:
     checks = (CheckStatus("ready", "Ready", retry_count=2), CheckStatus("retry", "Retry", retry_count=2))
-    life = lifecycle.evict(Life(checks=checks), "AdmissionCheck", "because", 5)
-    assert {c.name: c.retry_count for c in life.checks} == {"ready": None, "retry": 3}
-    assert {c.state for c in life.checks} == {"Pending"}
+    state = lifecycle.evict(WorkloadState(checks=checks), "AdmissionCheck", "because", 5)
+    assert {c.name: c.retry_count for c in state.checks} == {"ready": None, "retry": 3}
+    assert {c.state for c in state.checks} == {"Pending"}
 
 
 def test_15_a_workload_that_was_not_requeued_waits_whatever_its_requeue_time_says() -> None:
@@ -223,9 +223,9 @@ def test_19_partial_admission_can_miss_a_count_that_would_do() -> None:
 
 
 def test_20_eviction_clears_the_cluster_a_workload_was_sent_to() -> None:
-    life = Life(cluster="worker-1", nominated=("worker-1", "worker-2"), reserved=Flag(True, "QuotaReserved"))
-    life = lifecycle.evict(life, "AdmissionCheck", "Admitting remote lost", 0)
-    assert (life.cluster, life.nominated) == (None, ())
+    state = WorkloadState(cluster="worker-1", nominated=("worker-1", "worker-2"), reserved=Flag(True, "QuotaReserved"))
+    state = lifecycle.evict(state, "AdmissionCheck", "Admitting remote lost", 0)
+    assert (state.cluster, state.nominated) == (None, ())
 
 
 def test_identical_workloads_are_parked_together_and_only_the_first_is_told_why() -> None:
@@ -233,7 +233,7 @@ def test_identical_workloads_are_parked_together_and_only_the_first_is_told_why(
     for i in range(100):
         lab.submit(f"w{i:03}", "q", 2)
     plan = lab.cycle()
-    assert [p.key for p in plan.passed] == ["ns/w000"]
+    assert [p.key for p in plan.skipped] == ["ns/w000"]
     assert not lab.engine.has_heads()
     assert lab.queue("q").pending.inadmissible() == 100
 
@@ -259,10 +259,10 @@ def test_only_a_namespace_that_a_queue_selects_from_now_on_wakes_who_waits_there
     lab.settle()
     for told in (Namespace("new"), Namespace("new", (("team", "b"),)), Namespace("ns", (("team", "a"), ("more", "b")))):
         lab.tell(told)
-        assert lab.cycle().passed == [], told
+        assert lab.cycle().skipped == [], told
     lab.tell(Namespace("ns"))
     lab.tell(Namespace("ns", (("team", "a"),)))
-    assert [each.key for each in lab.cycle().passed] == ["ns/large"]
+    assert [each.key for each in lab.cycle().skipped] == ["ns/large"]
 
 
 def test_in_a_strict_queue_the_blocked_head_blocks_and_in_a_best_effort_one_it_does_not() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from gpuaas.executors.limits import Budget
-from gpuaas.executors.lives import UNKNOWN_WORK, life_of
 from gpuaas.executors.script import Script, read_script
+from gpuaas.executors.simulated_lifetimes import UNKNOWN_WORK, life_of
 
 
 def shell(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from gpuaas.executors import shell
 from gpuaas.executors.limits import Budget
-from gpuaas.executors.lives import life_of
+from gpuaas.executors.simulated_lifetimes import life_of
 
 
 def of_shlex(text: str) -> list[str]:

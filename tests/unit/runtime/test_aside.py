@@ -4,10 +4,10 @@ from typing import Any
 
 from gpuaas.base.errors import Invalid
 from gpuaas.client.resources import CONFIG_MAPS
-from gpuaas.runtime.aside import Aside, Fault
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.informer import Informer
 from gpuaas.runtime.metadata import Key
+from gpuaas.runtime.quarantine import Aside, Fault
 from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.objects import config_map
 from gpuaas.testing.time import scenario, stage

@@ -99,9 +99,9 @@ def test_a_user_of_one_namespace_reads_the_lists_of_that_one() -> None:
 
 
 READS: dict[str, tuple[Any, set[str]]] = {
-    "ps": (lambda client: read.jobs(client, "ns"), {"workloads", "localqueues", "clusterqueues"}),
-    "queues": (read.queues, {"clusterqueues"}),
-    "queues -n": (lambda client: read.queues(client, "ns"), {"clusterqueues", "localqueues"}),
+    "ps": (lambda client: read.jobs(client, "ns"), {"workloads", "localqueues", "clusterqueues", "resourceflavors"}),
+    "queues": (read.queues, {"clusterqueues", "resourceflavors"}),
+    "queues -n": (lambda client: read.queues(client, "ns"), {"clusterqueues", "localqueues", "resourceflavors"}),
     "gpus": (read.gpus, {"nodes", "pods"}),
     "run": (read.node_types, {"nodes outlines"}),
 }

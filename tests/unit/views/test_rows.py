@@ -183,6 +183,7 @@ def test_a_queue_has_a_row_for_each_flavor_and_resource() -> None:
         "borrowingLimit": "2",
         "lendingLimit": None,
         "admitted": 0,
+        "cards": "1",
     }
 
 
@@ -209,6 +210,8 @@ def test_gpus_are_summed_by_product_and_only_pods_that_have_not_finished_use_the
             {"node": "n1", "total": 4, "used": 3, "free": 1, "users": {"ann": 2}},
             {"node": "n2", "total": 4, "used": 0, "free": 4, "users": {}},
         ],
+        "cards": "8",
+        "cardsUsed": "3",
         "users": {"ann": 2},
     }
     assert [(row.used, row.free) for row in seen.gpus.listed(usage=False)] == [(None, None), (None, None)]

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gpuaas.apiserver.security.identity import User
-from gpuaas.runtime.aside import Aside
+from gpuaas.runtime.quarantine import Aside
 from gpuaas.store import Entry, Event, Store
 
 PREFIX: Final = "user.openshift.io/groups/"

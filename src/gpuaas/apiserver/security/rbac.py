@@ -13,7 +13,7 @@ from gpuaas.apiserver.security.identity import MASTERS, Attributes, User, servic
 from gpuaas.apiserver.security.rules import Rule, parse_rules, quoted
 from gpuaas.base.errors import ApiError, Forbidden
 from gpuaas.base.selectors import LabelSelector, from_label_selector
-from gpuaas.runtime.aside import Aside
+from gpuaas.runtime.quarantine import Aside
 from gpuaas.store import Entry, Event, Store
 
 GROUP = "rbac.authorization.k8s.io"

@@ -72,7 +72,7 @@ def run_admission(scenario: Object) -> Iterator[dict[str, Any]]:
     reader = Reader()
     now = created = 0
     never_queued: set[str] = set()
-    """Their end wakes nobody: the manager that was measured had not queued them itself."""
+    """Their end requeues no workload: the manager that was measured had not queued them itself."""
     for obj in scenario.get("admitted") or ():
         now += SECOND
         reserved = reader.reserved(obj, created=now, at=now)
@@ -125,7 +125,7 @@ def run_topology(vector: Object) -> Iterator[dict[str, Any]]:
         words: dict[str, str] = {}
         while engine.has_heads():
             plan = engine.cycle(now)
-            words |= {passed.key: passed.message for passed in plan.passed}
+            words |= {passed.key: passed.message for passed in plan.skipped}
         yield {
             "admitted": {i.workload.name: _places(i.admission) for i in engine.running() if i.admission},
             "pending": sorted(item.workload.name for item in engine.pending()),

@@ -3,22 +3,27 @@
 Which cards a node has is given by its owner (a fleet file or the driver), never read from the API; what changes about
 them, the MIG layout, is kept in the annotation `gpuaas.dev/cards` and read back once, when the controller starts
 (devices.inventory says why a hand edit cannot fake cards). From then on the controller's own view counts: a resource,
-label or annotation of cards that somebody else writes is put back.
+label or annotation of cards that another client writes is put back.
 
 Keys are names of nodes; the empty key means that policies or ConfigMaps changed, after which every node is looked at.
 Metadata is written before the status, so that kubelets know a device before the scheduler counts it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import NotFound
+from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS
-from gpuaas.controllers.gpu_nodes.decide import FAILED, PENDING, STATE_LABEL, SUCCESS, Decision, decide
+from gpuaas.controllers.gpu_nodes import change
+from gpuaas.controllers.gpu_nodes.change import Changes
+from gpuaas.controllers.gpu_nodes.decide import Decision, decide
+from gpuaas.controllers.gpu_nodes.drain import Drain
+from gpuaas.controllers.gpu_nodes.mig import FAILURE, PENDING, STATE_LABEL, SUCCESS, Holder, Moment
 from gpuaas.controllers.gpu_nodes.surface import (
     NAMESPACES,
     Parsed,
@@ -29,9 +34,10 @@ from gpuaas.controllers.gpu_nodes.surface import (
     read_mig,
     read_policy,
 )
-from gpuaas.devices import inventory
+from gpuaas.devices import faults, inventory, sharing
 from gpuaas.devices.advertise import CONFIG, config_in_force, stale_labels, stale_resources
 from gpuaas.devices.cards import Card
+from gpuaas.devices.foreign import is_ill, with_foreign
 from gpuaas.devices.holding import held_by
 from gpuaas.devices.labels import Machine
 from gpuaas.devices.mig_config import Configs, MigConfigError
@@ -45,8 +51,13 @@ ON_NODE: Final = "node"  # index of pods, shared by all who ask for it
 CONFIG_CONDITION: Final = "gpuaas.dev/DevicePluginConfig"
 MIG_CONDITION: Final = "gpuaas.dev/MigConfig"
 _EVERYTHING: Final = ""
-_SETTLING: Final = 0.2  # seconds between closing a card and changing it: by then every holder is seen
+HEALTH_CONDITION: Final = "gpuaas.dev/GPUHealth"
+DEADLINE: Final = "gpuaas.dev/change-deadline-seconds"  # annotation of a node
+_DEADLINE: Final = 600.0
+_ASK_AGAIN: Final = 5.0  # seconds until a pod that may not go is asked again
+_SETTLING: Final = 0.25  # seconds between closing a card and draining or changing it: by then every holder is seen
 _MANAGER: Final = "gpu-operator"
+_SHOWN: Final = 8  # cards listed in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +75,23 @@ class GpuNodes(Controller):
     component = "gpu-operator"
     workers = 2
 
-    def __init__(self, deps: Deps, owned: Mapping[str, NodeCards]) -> None:
+    def __init__(self, deps: Deps, owned: Mapping[str, NodeCards], *, strict: bool = False) -> None:
         super().__init__(deps)
         self._owned = owned
+        self._strict = strict
         self._cards: dict[str, tuple[Card, ...]] = {}
         self._surface = Surface()
         self._loaded = False
-        self._waiting: dict[str, float] = {}  # nodes whose cards are closed for a change, and since when
+        self._changes: dict[str, Changes] = {}
+        self._closed: dict[str, tuple[float, frozenset[str]]] = {}  # by node: since when which cards are closed
+        self._blocked: dict[str, str] = {}  # by node: which pod may not go, and why
         self._nodes = self.follow(deps.informers.of(NODES), self._known)
         self._policies = self.follow(deps.informers.of(POLICIES), lambda _: (_EVERYTHING,), delay=0.02)
         self._config_maps = self.follow(deps.informers.outline(CONFIG_MAPS), self._configures, delay=0.02)
         self._pods = self.follow(deps.informers.of(PODS), self._waited_for)
         self._pods.add_index(ON_NODE, lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ())
+        self._drain = Drain(self.client, deps.informers, self.recorder, self.clock)
+        self._followed += self._drain.followed
 
     def _known(self, node: Mapping[str, Any]) -> Iterable[str]:
         name = node["metadata"]["name"]
@@ -83,7 +99,7 @@ class GpuNodes(Controller):
 
     def _waited_for(self, pod: Mapping[str, Any]) -> Iterable[str]:
         name = pod["spec"].get("nodeName")
-        return (name,) if name in self._waiting else ()
+        return (name,) if name in self._closed else ()
 
     def _configures(self, found: Mapping[str, Any]) -> Iterable[str]:
         metadata = found["metadata"]
@@ -185,37 +201,75 @@ class GpuNodes(Controller):
 
     async def _settle(self, name: str, node: Object) -> Requeue | None:
         owned, annotations, labels = self._owned[name], annotations_of(node), labels_of(node)
-        cards = self._cards.get(name)
-        if cards is None:
-            cards = inventory.restored(owned.cards(), annotations.get(inventory.ANNOTATION, ""))
-        text = annotations.get(CONFIG, "")
-        decision = decide(
-            cards,
-            owned.machine,
-            labels,
-            self._surface,
-            text,
+        if name not in self._cards:
+            self._cards[name] = inventory.restored(owned.cards(), annotations.get(inventory.ANNOTATION, ""))
+            self._changes[name] = change.decode(annotations.get(change.ANNOTATION, ""))
+        found, _ = faults.read_faults(annotations.get(faults.ANNOTATION, ""))
+        cards = with_foreign(faults.marked(_as_owned(self._cards[name], owned), found), annotations)
+        since, closed = self._closed.get(name, (self.clock.monotonic(), frozenset[str]()))
+        text, now = annotations.get(CONFIG, ""), self.clock.now()
+        at = Moment(
             self._holders(name),
+            found,
+            now,
+            _seconds(annotations.get(DEADLINE, "")),
+            settled=self.clock.monotonic() - since >= _SETTLING,
             may_change=owned.simulated,
-            settled=self.clock.monotonic() - self._waiting.get(name, self.clock.monotonic()) >= _SETTLING,
+            strict=self._strict,
+            sharing=annotations.get(sharing.ANNOTATION, ""),
         )
-        self._cards[name] = decision.cards
+        decision = decide(cards, owned.machine, labels, self._surface, text, self._changes[name], at)
+        self._cards[name], self._changes[name] = decision.cards, decision.changes
         await self._write(node, owned, decision)
         self._tell_node(node, labels, text, decision)
-        if decision.mig.state != PENDING:
-            self._waiting.pop(name, None)
-            return None
-        since = self._waiting.setdefault(name, self.clock.monotonic())
+        self._tell_health(node, cards, found)
+        closing = frozenset(card.uuid for card in decision.cards if card.unhealthy)
+        if not closing:
+            self._closed.pop(name, None)
+        elif not closing <= closed:
+            self._closed[name] = (self.clock.monotonic(), closing)
+        since, _ = self._closed.get(name, (0.0, frozenset()))
         left = since + _SETTLING - self.clock.monotonic()
-        return Requeue(left) if left > 0 else None
+        if left > 0 and (decision.leaving or decision.mig.goes_on):
+            # Who leaves must not be admitted to the same cards again: quotas follow what nodes offer, and need a moment.
+            return Requeue(left)
+        return await self._ask_to_leave(name, node, decision.leaving)
 
-    def _holders(self, node: str) -> dict[str, list[str]]:
+    async def _ask_to_leave(self, name: str, node: Object, leaving: Mapping[str, str]) -> Requeue | None:
+        """Pods are asked one by one; those that may not go are named on the node, and asked again later."""
+        if not leaving:
+            self._blocked.pop(name, None)
+            return None
+        refused: dict[str, str] = {}
+        for pod in self._pods.indexed(ON_NODE, name):
+            key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            if key in leaving and not is_finished(pod) and (why := await self._drain.ask(pod, leaving[key])):
+                refused[key] = why
+        if refused:
+            key, why = min(refused.items())
+            namespace, _, pod_name = key.partition("/")
+            more = f" and {len(refused) - 1} more pods" if len(refused) > 1 else ""
+            words = (
+                f"pod {key}{more} may not leave its card: {why};"
+                f" to end it all the same: kubectl delete pod -n {namespace} {pod_name}"
+            )
+            if self._blocked.get(name) != words:
+                self._blocked[name] = words
+                self.recorder.event(NODES, node, WARNING, "CardChangeBlocked", words)
+        return Requeue(_ASK_AGAIN)
+
+    def _holders(self, node: str) -> dict[str, list[Holder]]:
         """Pods by the card they hold something of."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, list[Holder]] = {}
         for pod in self._pods.indexed(ON_NODE, node):
-            if not is_finished(pod):
-                for card in {held.card for held in held_by(pod)}:
-                    found.setdefault(card, []).append(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
+            if is_finished(pod):
+                continue
+            devices: dict[str, list[tuple[str, str]]] = {}
+            for held in held_by(pod):
+                devices.setdefault(held.card, []).append((held.resource, held.id))
+            for card, listed in devices.items():
+                holder = Holder(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", tuple(listed))
+                found.setdefault(card, []).append(holder)
         return found
 
     async def _write(self, node: Object, owned: NodeCards, decision: Decision) -> None:
@@ -243,17 +297,20 @@ class GpuNodes(Controller):
         return patch if wanted_conditions == conditions else {**patch, "conditions": wanted_conditions}
 
     def _conditions(self, known: list[Object], decision: Decision) -> list[Object]:
-        told: dict[str, tuple[str, str, str]] = {}
-        if decision.problem:
-            told[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
+        conditions: dict[str, tuple[str, str, str]] = {}
+        if decision.waits:
+            conditions[CONFIG_CONDITION] = ("False", "Draining", decision.waits)
+        elif decision.problem:
+            conditions[CONFIG_CONDITION] = ("False", "ConfigInvalid", decision.problem)
         elif decision.is_configured:
-            told[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
+            conditions[CONFIG_CONDITION] = ("True", "ConfigApplied", _in_words(decision))
         if decision.mig.state:
             status, reason = _MIG_WORDS[decision.mig.state]
-            told[MIG_CONDITION] = (status, reason, decision.mig.message)
-        kept = [one for one in known if one["type"] not in (CONFIG_CONDITION, MIG_CONDITION)]
+            conditions[MIG_CONDITION] = (status, reason, decision.mig.message)
         before = {one["type"]: one for one in known}
-        for kind, (status, reason, message) in told.items():
+        conditions |= _health_of(decision.ill, was_ill=HEALTH_CONDITION in before)
+        kept = [one for one in known if one["type"] not in (CONFIG_CONDITION, MIG_CONDITION, HEALTH_CONDITION)]
+        for kind, (status, reason, message) in conditions.items():
             one = before.get(kind)
             now = rfc3339(self.clock.now())
             since = one["lastTransitionTime"] if one and one["status"] == status else now
@@ -264,7 +321,10 @@ class GpuNodes(Controller):
 
     def _tell_node(self, node: Object, labels: Mapping[str, str], text: str, decision: Decision) -> None:
         conditions = {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
-        if decision.problem and (conditions.get(CONFIG_CONDITION) or {}).get("message") != decision.problem:
+        if decision.waits:
+            if (conditions.get(CONFIG_CONDITION) or {}).get("message") != decision.waits:
+                self.recorder.event(NODES, node, NORMAL, "ConfigPending", decision.waits)
+        elif decision.problem and (conditions.get(CONFIG_CONDITION) or {}).get("message") != decision.problem:
             self.recorder.event(NODES, node, WARNING, "ConfigInvalid", decision.problem)
         elif decision.text != text and not decision.problem and (decision.is_configured or _shares(text)):
             self.recorder.event(NODES, node, NORMAL, "ConfigApplied", _in_words(decision))
@@ -278,11 +338,56 @@ class GpuNodes(Controller):
                 case _:
                     self.recorder.event(NODES, node, NORMAL, "MigConfigApplied", mig.message)
 
+    def _tell_health(self, node: Object, cards: tuple[Card, ...], found: Sequence[faults.Fault]) -> None:
+        """Events of what is new since the condition was written."""
+        conditions = {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
+        before = conditions.get(HEALTH_CONDITION) or {}
+        known = str(before.get("message") or "") if before.get("status") == "False" else ""
+        for card in cards:
+            words = _ill(card)
+            if is_ill(card) and words not in known:
+                self.recorder.event(
+                    NODES, node, WARNING, "GPUUnhealthy", f"{words}; it takes no work, its pods are moved"
+                )
+            for fault in faults.of_card(found, card):
+                if fault.note:
+                    self.recorder.event(
+                        NODES, node, NORMAL, "XidIgnored", f"card {card.index} ({card.uuid}): {fault.note}"
+                    )
+        if known and not any(is_ill(card) for card in cards):
+            self.recorder.event(NODES, node, NORMAL, "GPURecovered", f"every card takes work again; before: {known}")
+
+
+def _ill(card: Card) -> str:
+    return f"card {card.index} ({card.uuid}): {card.unhealthy}"
+
+
+def _health_of(ill: Sequence[Card], *, was_ill: bool) -> dict[str, tuple[str, str, str]]:
+    """A node that never had an ill card has no condition about it."""
+    if ill:
+        shown = "; ".join(map(_ill, ill[:_SHOWN])) + (f"; and {len(ill) - _SHOWN} more" if len(ill) > _SHOWN else "")
+        return {HEALTH_CONDITION: ("False", "GPUUnhealthy", shown)}
+    return {HEALTH_CONDITION: ("True", "GPUsHealthy", "every card takes work")} if was_ill else {}
+
+
+def _as_owned(cards: tuple[Card, ...], owned: NodeCards) -> tuple[Card, ...]:
+    """Closed only where the driver finds them so: every other reason is found again."""
+    if owned.simulated:
+        return tuple(replace(card, unhealthy="") if card.unhealthy else card for card in cards)
+    known = {card.uuid: card.unhealthy for card in owned.cards()}
+    return tuple(replace(card, unhealthy=known.get(card.uuid, card.unhealthy)) for card in cards)
+
+
+def _seconds(text: str) -> float:
+    """Of the annotation DEADLINE; the default for what is no number of seconds."""
+    found = natural(text)
+    return float(found) if found is not None else _DEADLINE
+
 
 _MIG_WORDS = {
     PENDING: ("False", "Pending"),
     SUCCESS: ("True", "Applied"),
-    FAILED: ("False", "Failed"),
+    FAILURE: ("False", "Failed"),
 }
 
 
@@ -294,7 +399,11 @@ def _metadata(node: Object, owned: NodeCards, decision: Decision) -> Object:
         derived[STATE_LABEL] = decision.mig.state
     labels: Object = {key: value for key, value in derived.items() if known.get(key) != value}
     labels |= dict.fromkeys(stale_labels(known, derived))
-    wanted = {inventory.ANNOTATION: inventory.encode(decision.cards) or None, CONFIG: decision.text or None}
+    wanted = {
+        inventory.ANNOTATION: inventory.encode(decision.cards) or None,
+        CONFIG: decision.text or None,
+        change.ANNOTATION: change.encode(decision.changes),
+    }
     changed = {key: value for key, value in wanted.items() if annotations.get(key) != value}
     return ({"labels": labels} if labels else {}) | ({"annotations": changed} if changed else {})
 

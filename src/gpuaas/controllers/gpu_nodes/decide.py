@@ -1,35 +1,32 @@
 """What a node with cards should look like under NVIDIA's configuration. Pure.
 
 Sharing: the node's label `nvidia.com/device-plugin.config` names a key of the ConfigMap; without the label the policy's
-default counts, else a key named `default`, else the only one. A mistake leaves the node as it is.
-
-MIG: the label `nvidia.com/mig.config` names a configuration. It is checked as a whole before any card is changed: what
-mig-parted would get wrong (a card left empty, an unknown profile reported as success) ends in state `failed` with the
-reason. A card whose layout must change and that pods still hold takes no new work, and changes when they are gone.
+default counts, else a key named `default`, else the only one. A mistake leaves the node as it is. A configuration that
+takes devices away which pods hold comes into force when these pods have left: they are asked to, and their cards take no
+new work until then. The MIG layout is module mig's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gpuaas.controllers.gpu_nodes.change import FAILED, NONE, Change, Changes
+from gpuaas.controllers.gpu_nodes.mig import Mig, Moment, closed, listed, mig_of, names_of
 from gpuaas.controllers.gpu_nodes.surface import Surface
+from gpuaas.devices import sharing
 from gpuaas.devices.advertise import Advertised, advertise, config_in_force, default_config, keep, with_default_strategy
 from gpuaas.devices.cards import Card
-from gpuaas.devices.inventory import layout_of, with_layout, without_mig
+from gpuaas.devices.foreign import is_ill
 from gpuaas.devices.labels import Machine
-from gpuaas.devices.mig_apply import generate
-from gpuaas.devices.mig_config import Entry, MigConfigError, select
 from gpuaas.devices.mps import daemons
-from gpuaas.devices.plugin_config import ConfigError, PluginConfig
+from gpuaas.devices.offer import Offer, offer
+from gpuaas.devices.plugin_config import ConfigError, PluginConfig, check_flags
 
 KEY_LABEL: Final = "nvidia.com/device-plugin.config"
-MIG_LABEL: Final = "nvidia.com/mig.config"
-STATE_LABEL: Final = "nvidia.com/mig.config.state"
-PENDING, SUCCESS, FAILED = "pending", "success", "failed"
-CHANGING: Final = "its MIG layout is to change"
-_SHOWN: Final = 8  # names listed in a message
+SHARING_CHANGES: Final = "its sharing is to change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +37,19 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Mig:
-    """`state` is the state label's value, empty where there is nothing to say."""
-
-    cards: tuple[Card, ...]
-    state: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
+    """`waits`: why a configuration is not in force yet. `leaving`: pods that are to go, and why."""
+
     cards: tuple[Card, ...]
     advertised: Advertised
     text: str
     problem: str
     mig: Mig
     is_configured: bool  # a policy names a configuration
+    changes: Changes = NONE
+    waits: str = ""
+    leaving: Mapping[str, str] = field(default_factory=dict)
+    ill: tuple[Card, ...] = ()
 
 
 def decide(
@@ -64,28 +58,116 @@ def decide(
     labels: Mapping[str, str],
     surface: Surface,
     kept: str,
-    holders: Mapping[str, Sequence[str]],
-    *,
-    may_change: bool,
-    settled: bool = True,
+    changes: Changes,
+    at: Moment,
 ) -> Decision:
-    """`kept`: the annotation of the configuration in force. `holders`: pods by card. `may_change`: whether a MIG layout
-    is the cluster's to set. `settled`: whether its cards have been closed long enough for every holder to be seen."""
-    mig = mig_of(cards, labels, surface, holders, may_change=may_change, settled=settled)
-    chosen = config_of(mig.cards, labels, surface, kept)
+    """`cards`: closed only where they are ill or others use them. `kept`: the annotation of the configuration in force."""
+    ill = tuple(card for card in cards if is_ill(card))
+    mig = mig_of(cards, labels, surface, changes.mig, at)
+    chosen, advertised = _advertised(mig.cards, machine, labels, surface, kept, at.sharing)
+    drained = _Sharing(mig.cards)
+    if chosen.text != kept and not at.strict:
+        drained = _drained(mig.cards, kept, chosen, advertised.offer, changes.sharing, at)
+    if drained.waits or drained.problem:
+        before = config_in_force(kept, mig.cards) or default_config(mig.cards)
+        chosen = Chosen(before, kept, drained.problem)
+        advertised = advertise(drained.cards, before, machine)
+    leaving = {
+        one.pod: f"card {card.index} is ill: {card.unhealthy}" for card in ill for one in at.holders.get(card.uuid, ())
+    }
+    return Decision(
+        drained.cards,
+        advertised,
+        chosen.text,
+        chosen.problem,
+        mig,
+        bool(at.sharing) or (surface.policy is not None and bool(surface.policy.config)),
+        Changes(mig.change, drained.change),
+        drained.waits,
+        {**drained.leaving, **mig.leaving, **leaving},
+        ill,
+    )
+
+
+def _advertised(
+    cards: tuple[Card, ...], machine: Machine, labels: Mapping[str, str], surface: Surface, kept: str, wish: str
+) -> tuple[Chosen, Advertised]:
+    """The configuration asked for, or the one before where that one cannot be; and what the node then offers."""
+    chosen = _wished(cards, wish, kept) if wish else config_of(cards, labels, surface, kept)
     try:
-        advertised = advertise(mig.cards, chosen.config, machine)
+        advertised = advertise(cards, chosen.config, machine)
         daemons(advertised.offer, chosen.config)
     except ConfigError as error:
-        before = config_in_force(kept, mig.cards) or default_config(mig.cards)
-        chosen = Chosen(before, kept, f"{_where(surface, labels)}{error}")
+        before = config_in_force(kept, cards) or default_config(cards)
+        where = f"annotation {sharing.ANNOTATION}: " if wish else _where(surface, labels)
+        chosen = Chosen(before, kept, f"{where}{error}")
         try:
-            advertised = advertise(mig.cards, before, machine)
+            advertised = advertise(cards, before, machine)
         except ConfigError:  # what was in force does not suit the cards as they are now
-            chosen = Chosen(default_config(mig.cards), "", chosen.problem)
-            advertised = advertise(mig.cards, chosen.config, machine)
-    is_configured = surface.policy is not None and bool(surface.policy.config)
-    return Decision(mig.cards, advertised, chosen.text, chosen.problem, mig, is_configured)
+            chosen = Chosen(default_config(cards), "", chosen.problem)
+            advertised = advertise(cards, chosen.config, machine)
+    return chosen, advertised
+
+
+def _wished(cards: tuple[Card, ...], wish: str, kept: str) -> Chosen:
+    try:
+        found = sharing.read_wish(wish)
+        assert found is not None
+        config = sharing.config_of(found, cards)
+        check_flags(config)
+    except (sharing.WishError, ConfigError) as error:
+        before = config_in_force(kept, cards) or default_config(cards)
+        return Chosen(before, kept, f"annotation {sharing.ANNOTATION}: {error}")
+    return Chosen(config, keep(config, "gpuaas share", says_strategy=False))
+
+
+# -- Pods that hold what a new configuration does not offer ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    cards: tuple[Card, ...]
+    change: Change | None = None
+    waits: str = ""
+    problem: str = ""
+    leaving: Mapping[str, str] = field(default_factory=dict)
+
+
+def _drained(
+    cards: tuple[Card, ...], kept: str, chosen: Chosen, offered: Offer, change: Change | None, at: Moment
+) -> _Sharing:
+    before = sharing.in_force(kept, cards)
+    holders = {card: [(one.pod, one.devices) for one in found] for card, found in at.holders.items()}
+    affected = sharing.displaced(cards, before, chosen.config, offered, holders)
+    if not affected:
+        return _Sharing(cards)
+    blockers = sorted({pod for pods in affected.values() for pod in pods})
+    goal = hashlib.sha256(chosen.text.encode()).hexdigest()[:16]
+    if change is None or change.goal != goal:
+        change = Change(goal, since=at.now)
+    words = f"the new sharing configuration waits for {listed(blockers)}"
+    if change.step == FAILED or at.now - change.since > at.deadline:
+        words = f"{words}; given up after {at.deadline:.0f} s, it comes into force when they are gone"
+        return _Sharing(cards, replace(change, step=FAILED), problem=words)
+    leaving = dict.fromkeys(blockers, "the sharing of its card changes")
+    ids = {(resource, id_) for resource, devices in offered.items() for id_ in devices}
+    is_other = before.strategy != chosen.config.strategy
+    changing = {card.uuid for card in cards} if is_other else _differing(cards, before, ids)
+    return _Sharing(closed(cards, changing | set(affected), SHARING_CHANGES), change, words, leaving=leaving)
+
+
+def _differing(cards: tuple[Card, ...], before: PluginConfig, ids: set[tuple[str, str]]) -> set[str]:
+    """Cards of which devices are offered otherwise than now: what is given out of them meanwhile would have to go too."""
+    try:
+        now = offer(cards, before)
+    except ConfigError:
+        return {card.uuid for card in cards}
+    return {
+        device.card.uuid
+        for resource, found in now.items()
+        for id_, device in found.items()
+        if (resource, id_) not in ids
+    }
 
 
 # -- Sharing ------------------------------------------------------------------------------------------------------------
@@ -128,7 +210,7 @@ def key_of(labels: Mapping[str, str], surface: Surface) -> tuple[str, str]:
         who = f"label {KEY_LABEL}" if labels.get(KEY_LABEL) else "ClusterPolicy spec.devicePlugin.config.default"
         if asked in surface.keys:
             return asked, ""
-        return "", f"{who}: ConfigMap {surface.source} has no key {asked}; it has: {_names(surface.keys)}"
+        return "", f"{who}: ConfigMap {surface.source} has no key {asked}; it has: {names_of(surface.keys)}"
     if "default" in surface.keys:
         return "default", ""
     return (next(iter(surface.keys)), "") if len(surface.keys) == 1 else ("", "")
@@ -136,7 +218,7 @@ def key_of(labels: Mapping[str, str], surface: Surface) -> tuple[str, str]:
 
 def _none_chosen(surface: Surface) -> str:
     return (
-        f"ConfigMap {surface.source} has several keys ({_names(surface.keys)}) and none is chosen: nothing is shared;"
+        f"ConfigMap {surface.source} has several keys ({names_of(surface.keys)}) and none is chosen: nothing is shared;"
         f" set the node's label {KEY_LABEL}, or spec.devicePlugin.config.default of the ClusterPolicy"
     )
 
@@ -144,91 +226,3 @@ def _none_chosen(surface: Surface) -> str:
 def _where(surface: Surface, labels: Mapping[str, str]) -> str:
     key, _ = key_of(labels, surface) if surface.policy is not None else ("", "")
     return f"ConfigMap {surface.source}, key {key}: " if key else ""
-
-
-def _names(names: Mapping[str, object]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "") or "none"
-
-
-# -- MIG ----------------------------------------------------------------------------------------------------------------
-
-
-def mig_of(
-    cards: tuple[Card, ...],
-    labels: Mapping[str, str],
-    surface: Surface,
-    holders: Mapping[str, Sequence[str]],
-    *,
-    may_change: bool,
-    settled: bool = True,
-) -> Mig:
-    open_again = tuple(replace(card, unhealthy="") if card.unhealthy == CHANGING else card for card in cards)
-    wanted = labels.get(MIG_LABEL, "")
-    if not wanted or not cards:
-        return Mig(open_again)
-    try:
-        targets = _targets(open_again, _entries(open_again, wanted, surface))
-    except ValueError as error:
-        return Mig(open_again, FAILED, f"{MIG_LABEL}={wanted}: {error}")
-    changed = [card for card in open_again if _differs(card, targets[card.index])]
-    if not changed:
-        return Mig(open_again, SUCCESS, f"{MIG_LABEL}={wanted} is in force")
-    if not may_change:
-        text = "gpuaas does not change the MIG layout of a real card; use nvidia-smi mig, then restart gpuaas"
-        return Mig(open_again, FAILED, f"{MIG_LABEL}={wanted}: {text}")
-    blockers = sorted({pod for card in changed for pod in holders.get(card.uuid, ())})
-    if blockers or not settled or labels.get(STATE_LABEL) != PENDING:  # said first, then done
-        closing = {card.uuid for card in changed}
-        closed = tuple(replace(c, unhealthy=c.unhealthy or CHANGING) if c.uuid in closing else c for c in open_again)
-        return Mig(closed, PENDING, _waiting(wanted, blockers))
-    return Mig(tuple(targets[card.index] for card in open_again), SUCCESS, f"{MIG_LABEL}={wanted} is in force")
-
-
-def _waiting(wanted: str, blockers: Sequence[str]) -> str:
-    if not blockers:
-        return f"{MIG_LABEL}={wanted} is being applied"
-    more = f" and {len(blockers) - _SHOWN} more" if len(blockers) > _SHOWN else ""
-    namespace, _, name = blockers[0].partition("/")
-    return (
-        f"{MIG_LABEL}={wanted} waits for pods on the cards: {', '.join(blockers[:_SHOWN])}{more};"
-        f" to end one: kubectl delete pod -n {namespace} {name}"
-    )
-
-
-def _differs(card: Card, target: Card) -> bool:
-    return card.mig != target.mig or layout_of(card) != layout_of(target)
-
-
-def _entries(cards: tuple[Card, ...], wanted: str, surface: Surface) -> tuple[Entry, ...]:
-    if surface.mig_problem:
-        raise MigConfigError(surface.mig_problem)
-    configs = surface.mig if surface.mig is not None else generate(card.product for card in cards)
-    try:
-        return select(configs, wanted)
-    except MigConfigError as error:
-        raise MigConfigError(f"{error}; there are: {_names(configs)}") from None
-
-
-def _targets(cards: tuple[Card, ...], entries: Sequence[Entry]) -> dict[int, Card]:
-    """Every card as the entries want it; those they do not name stay. Raises ValueError where one cannot be so."""
-    targets = {card.index: card for card in cards}
-    for entry in entries:
-        matched = [card for card in cards if entry.matches(card.index, card.product.pci_id)]
-        capable = [card for card in matched if card.product.mig_capable]
-        if entry.enabled and matched and (not capable or (entry.indices is not None and len(capable) < len(matched))):
-            lacking = next(card for card in matched if not card.product.mig_capable)
-            raise MigConfigError(f"card {lacking.index} ({lacking.name}) cannot be partitioned: it has no MIG")
-        for card in capable:
-            targets[card.index] = _target(card, entry)
-    return targets
-
-
-def _target(card: Card, entry: Entry) -> Card:
-    if not entry.enabled:
-        return without_mig(card)
-    try:
-        return with_layout(card, entry.devices or {})
-    except ValueError as error:
-        known = ", ".join(profile.name for profile in card.product.profiles)
-        raise MigConfigError(f"card {card.index}: {error}; its profiles: {known}") from None

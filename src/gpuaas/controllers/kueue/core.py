@@ -30,17 +30,19 @@ from gpuaas.controllers.kueue.gauges import KueueCollector
 from gpuaas.controllers.kueue.metrics import KueueCounts
 from gpuaas.controllers.kueue.other_pods import OtherPods
 from gpuaas.controllers.kueue.scheduler import Scheduler
-from gpuaas.controllers.kueue.second_look import SecondLook
+from gpuaas.controllers.kueue.second_pass import SecondLook
 from gpuaas.controllers.kueue.shares import WeightedShares
 from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.unadmitted import FinerReasons, Unadmitted
 from gpuaas.controllers.kueue.usage import UsageSampling
+from gpuaas.controllers.kueue.waiting import WaitingReasons
 from gpuaas.controllers.kueue.world import Mirror
+from gpuaas.devices.shares import shares_of_flavor
 from gpuaas.engine.amounts import written_in_bytes
 from gpuaas.engine.engine import Engine
-from gpuaas.engine.lifecycle import Life, lasting_checks, required_checks
+from gpuaas.engine.lifecycle import WorkloadState, lasting_checks, required_checks
 from gpuaas.engine.plan import Plan
-from gpuaas.engine.supervise import Surroundings, next_step
+from gpuaas.engine.supervise import WorkloadContext, next_step
 from gpuaas.engine.values import StopPolicy
 from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.kueue.dra.claims import Devices
@@ -48,7 +50,7 @@ from gpuaas.kueue.integrations.keys import JOB_UID
 from gpuaas.kueue.quotas import cluster_queue_named
 from gpuaas.kueue.unadmitted import explained
 from gpuaas.kueue.visibility import pending_entry
-from gpuaas.kueue.workload_state import conditions_of, is_true, life_of, pending_status, status_with
+from gpuaas.kueue.workload_state import conditions_of, is_true, pending_status, status_with, workload_state_of
 from gpuaas.kueue.workloads import Reader, gates_of
 from gpuaas.observe.kueue import new_series
 from gpuaas.observe.series import Series
@@ -118,7 +120,10 @@ class KueueCore(Controller):
         self.scheduler = Scheduler(self.client, self._workloads, self.mirror, deps.clock, recorder, deps.turn)
         self._finer = FinerReasons(self.engine, self._configured)
         self._unadmitted = Unadmitted(self._workloads, self._configured)
+        self.waiting = WaitingReasons(self.engine)
         self.scheduler.looked = self._looked
+        flavors = of(RESOURCE_FLAVORS)
+        self.scheduler.shares_of = lambda name: shares_of_flavor(flavors.get("", name))
         self.scheduler.words.granular = lambda: self._configured.now.reasons.granular
         self._shares = WeightedShares(deps, self._configured, self.engine)
         self._usage = UsageSampling(self.client, self._local_queues, self.engine, deps.clock, self._changed)
@@ -132,6 +137,7 @@ class KueueCore(Controller):
     def _looked(self, plan: Plan, seconds: float) -> None:
         self.counts.looked(plan, seconds)
         self._finer.looked(plan)
+        self.waiting.looked(plan)
         for key, error in plan.faults:
             namespace, _, name = key.partition("/")
             if (obj := self._workloads.get(namespace, name)) is not None:
@@ -196,29 +202,29 @@ class KueueCore(Controller):
         return await self._step(obj)
 
     async def _step(self, obj: Object) -> Requeue | None:
-        life, now = life_of(obj), self.clock.now()
-        counted = counted_life(obj, life, self.mirror.reader, self._configured.now.reasons, round(now * 1000))
-        if counted != life:
+        state, now = workload_state_of(obj), self.clock.now()
+        counted = counted_life(obj, state, self.mirror.reader, self._configured.now.reasons, round(now * 1000))
+        if counted != state:
             await write_status(self.client, WORKLOADS, obj, status_with(obj, counted))
             return None
-        around = self._surroundings(obj, life)
-        step = next_step(life, around, self._configured.now.ready, round(now * 1000))
+        around = self._workload_context(obj, state)
+        step = next_step(state, around, self._configured.now.ready, round(now * 1000))
         reasons = self._configured.now.reasons
         if reasons.granular:
-            step = replace(step, life=explained(step.life, round(now * 1000), explicit=reasons.explicit))
-        if step.life != life:
-            await self._apply(obj, life, step.life)
+            step = replace(step, state=explained(step.state, round(now * 1000), explicit=reasons.explicit))
+        if step.state != state:
+            await self._apply(obj, state, step.state)
             if step.event:
                 kind = WARNING if step.warning else NORMAL
                 self.recorder.event(WORKLOADS, obj, kind, step.event, step.words[:1024])
             return None
-        if (obj.get("status") or {}).get("admission") and life.reserved is not None and not life.reserved.status:
-            await write_status(self.client, WORKLOADS, obj, status_with(obj, life))  # what it held goes with the quota
+        if (obj.get("status") or {}).get("admission") and state.reserved is not None and not state.reserved.status:
+            await write_status(self.client, WORKLOADS, obj, status_with(obj, state))  # what it held goes with the quota
             return None
-        await self._say_if_unusable(obj, life)
+        await self._say_if_unusable(obj, state)
         return None if step.again_at is None else Requeue(max(0.0, step.again_at / 1000 - now))
 
-    async def _apply(self, obj: Object, before: Life, after: Life) -> None:
+    async def _apply(self, obj: Object, before: WorkloadState, after: WorkloadState) -> None:
         meta = obj["metadata"]
         if after.active != before.active:
             patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"active": after.active}}
@@ -226,9 +232,9 @@ class KueueCore(Controller):
             return
         await write_status(self.client, WORKLOADS, obj, status_with(obj, after))
 
-    async def _say_if_unusable(self, obj: Object, life: Life) -> None:
+    async def _say_if_unusable(self, obj: Object, state: WorkloadState) -> None:
         """A workload whose queue cannot be used gets the condition here; the scheduler never sees it."""
-        if (life.reserved is not None and life.reserved.status) or gates_of(obj):
+        if (state.reserved is not None and state.reserved.status) or gates_of(obj):
             return
         message = self._unusable(obj)
         granular = self._configured.now.reasons.granular
@@ -255,7 +261,7 @@ class KueueCore(Controller):
             return f"ClusterQueue {cluster} is inactive"
         return ""
 
-    def _surroundings(self, obj: Object, life: Life) -> Surroundings:
+    def _workload_context(self, obj: Object, state: WorkloadState) -> WorkloadContext:
         meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
         queue_name = spec.get("queueName", "")
         local = self._local_queues.get(meta["namespace"], queue_name)
@@ -273,7 +279,7 @@ class KueueCore(Controller):
             lasting = lasting_checks(queue.spec.checks)
             flavors = frozenset(f.flavor for group in queue.spec.groups for f in group.flavors)
             required = required_checks(queue.spec.checks, assigned if given else None, flavors)
-        return Surroundings(
+        return WorkloadContext(
             f"{meta['namespace']}/{meta['name']}",
             queue_name,
             name,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CLAIM_TEMPLATES, DEVICE_CLASSES, DEVICE_SLICES
-from gpuaas.engine.lifecycle import Flag, Life
+from gpuaas.engine.lifecycle import Flag, WorkloadState
 from gpuaas.engine.values import Millis
 from gpuaas.kueue.configuration.settings import ReasonRules
 from gpuaas.kueue.dra.claims import CLAIMED
@@ -77,21 +77,21 @@ class DeviceInventory:
             self._read_again(each for each in self._workloads.all() if _claims(each))
 
 
-def counted_life(obj: Object, life: Life, reader: Reader, reasons: ReasonRules, now: Millis) -> Life:
+def counted_life(obj: Object, state: WorkloadState, reader: Reader, reasons: ReasonRules, now: Millis) -> WorkloadState:
     """Where a workload stands by whether the devices that it claims can be counted: it gets a condition if not, and none any longer
     once they can be."""
     refused = reader.refusal(obj)
     if not refused or not queueable(obj):
-        if life.requeued is None or life.requeued.status or life.requeued.reason != UNCOUNTED:
-            return life
-        blamed = life.reserved is not None and not life.reserved.status and life.reserved.reason in _BLAMED
-        return replace(life, requeued=None, reserved=None if blamed else life.reserved)
+        if state.requeued is None or state.requeued.status or state.requeued.reason != UNCOUNTED:
+            return state
+        blamed = state.reserved is not None and not state.reserved.status and state.reserved.reason in _BLAMED
+        return replace(state, requeued=None, reserved=None if blamed else state.reserved)
     reason = MISCONFIGURED if reasons.granular else UNCOUNTED
     said = "DRA resource claims not supported" if refused == CLAIMED else refused
     return replace(
-        life,
-        reserved=_flag(life.reserved, reason, refused, now),
-        requeued=_flag(life.requeued, UNCOUNTED, said, now),
+        state,
+        reserved=_flag(state.reserved, reason, refused, now),
+        requeued=_flag(state.requeued, UNCOUNTED, said, now),
     )
 
 

@@ -51,7 +51,7 @@ class KueueCounts:
             self.series.count("kueue_preempted_workloads_total", victim.by_queue, victim.rule.value)
         self.skips = Counter(
             passed.cluster_queue
-            for passed in plan.passed
+            for passed in plan.skipped
             if passed.words in (OVERLAPS, NO_LONGER_FITS)
             and passed.assignment is not None
             and passed.assignment.mode is Mode.PREEMPT

@@ -25,7 +25,7 @@ from gpuaas.kueue.integrations.podsets import CannotStart, from_admission
 from gpuaas.kueue.integrations.slices import slice_name
 from gpuaas.kueue.node_health import ready_condition, runs, verdict
 from gpuaas.kueue.topology_assignment import hosts_of, is_placed_pod, unhealthy_of
-from gpuaas.kueue.workload_state import life_of, status_with
+from gpuaas.kueue.workload_state import status_with, workload_state_of
 from gpuaas.observe.series import Series
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL
@@ -114,7 +114,7 @@ class PlacedNodes(Controller):
 
     async def _fail(self, workload: Object, node: str) -> bool:
         """Note it. Whether the workload leaves because this is not the first."""
-        life, unhealthy = life_of(workload), unhealthy_of(workload)
+        life, unhealthy = workload_state_of(workload), unhealthy_of(workload)
         if node in unhealthy:
             return False
         if not unhealthy:
@@ -132,7 +132,7 @@ class PlacedNodes(Controller):
         return Check(name, controller=(found.get("spec") or {}).get("controllerName", ""))
 
     async def _recover(self, workload: Object, node: str) -> None:
-        life = life_of(workload)
+        life = workload_state_of(workload)
         if node in life.unhealthy:
             left = tuple(each for each in life.unhealthy if each != node)
             await self._write(workload, replace(life, unhealthy=left))

@@ -14,16 +14,17 @@ from gpuaas.base.clock import Clock, parse_rfc3339
 from gpuaas.base.errors import ApiError, Conflict, NotFound
 from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Client, Object
-from gpuaas.controllers.kueue.words import ATTEMPTS, EVENT_LIMIT, Words, newest_of
+from gpuaas.controllers.kueue.pending_status import ATTEMPTS, EVENT_LIMIT, Words, newest_of
 from gpuaas.controllers.kueue.world import Mirror
-from gpuaas.engine.lifecycle import PREEMPTED, Life, evict, is_true, lasting_checks, required_checks, reserve
+from gpuaas.devices.shares import NO_SHARES, Shares
+from gpuaas.engine.lifecycle import PREEMPTED, WorkloadState, evict, is_true, lasting_checks, required_checks, reserve
 from gpuaas.engine.plan import Admitted, Plan, Preempted
 from gpuaas.engine.queues import Tree
 from gpuaas.kueue.integrations.keys import JOB_UID
 from gpuaas.kueue.integrations.outcome import REPLACED, ended, is_finished
 from gpuaas.kueue.ledger import preemption_entry
 from gpuaas.kueue.status import admission
-from gpuaas.kueue.workload_state import conditions_of, holds, life_of, status_with
+from gpuaas.kueue.workload_state import conditions_of, holds, status_with, workload_state_of
 from gpuaas.kueue.workloads import boost_of
 from gpuaas.runtime.eager import begin
 from gpuaas.runtime.events import NORMAL, Recorder
@@ -66,6 +67,8 @@ class Scheduler:
         self._timers: set[asyncio.Task[None]] = set()
         self.looked: Callable[[Plan, float], None] = lambda *_: None
         """Called with each cycle's plan and how long it took."""
+        self.shares_of: Callable[[str], Shares] = lambda _: NO_SHARES
+        """Into how many shares the cards of a flavor are divided."""
         self.words = Words(client, self._find, mirror, clock, recorder, turn)
 
     @property
@@ -173,7 +176,7 @@ class Scheduler:
             admitting = self._spawn(self._admit(admitted, making_room))
             self._admitting[admitted.key] = admitting
             admitting.add_done_callback(partial(self._was_admitted, admitted.key))
-        self.words.say(plan.passed)
+        self.words.say(plan.skipped)
 
     def _unwritten_evictions(self, tree: Tree | None) -> "list[asyncio.Future[bool]]":
         """Those that a write begun now could overtake."""
@@ -227,7 +230,7 @@ class Scheduler:
         required = required_checks(queue.spec.checks, flavors, all_flavors)
         given = admission(admitted, engine.flavors, engine.places.topologies)
         try:
-            life = await self._write(obj, lambda life: reserve(life, admitted.cluster_queue, required, now), given)
+            state = await self._write(obj, lambda state: reserve(state, admitted.cluster_queue, required, now), given)
         except NotFound:
             self._take_back(admitted, None)
             return
@@ -241,7 +244,7 @@ class Scheduler:
             self._take_back(admitted, self._find(admitted.key))
             return
         self._mirror.wrote(admitted.key)
-        self._tell_admitted(obj, admitted, life)
+        self._tell_admitted(obj, admitted, state)
         if admitted.replaces:
             await self._finish_replaced(admitted, obj)
 
@@ -270,13 +273,13 @@ class Scheduler:
         except ApiError as error:
             _log.warning("%s was replaced by %s: %s", admitted.replaces, admitted.key, error)
 
-    def _tell_admitted(self, obj: Object, admitted: Admitted, life: Life) -> None:
+    def _tell_admitted(self, obj: Object, admitted: Admitted, state: WorkloadState) -> None:
         waited = self._clock.now() - _queued_at(obj)
         name = admitted.cluster_queue
         words = f"Quota reserved in ClusterQueue {name}, wait time since queued was {waited:.0f}s"
         considered = f"; Flavors considered: {admitted.considered}" if admitted.considered else ""
         self._event(obj, NORMAL, "QuotaReserved", words + considered)
-        if is_true(life.admitted):
+        if is_true(state.admitted):
             self._event(obj, NORMAL, "Admitted", f"Admitted by ClusterQueue {name}, wait time since reservation was 0s")
 
     async def _evict(self, victim: Preempted) -> bool:
@@ -292,12 +295,14 @@ class Scheduler:
         rule, queue = victim.rule.value, self._mirror.engine.forest.queues.get(victim.cluster_queue)
         lasting = lasting_checks(queue.spec.checks if queue is not None else ())
         try:
-            await self._write(obj, lambda life: evict(life, PREEMPTED, victim.message, at, rule=rule, lasting=lasting))
+            await self._write(
+                obj, lambda state: evict(state, PREEMPTED, victim.message, at, rule=rule, lasting=lasting)
+            )
         except Exception as error:
             _log.warning("preemption of %s: %s", victim.key, error, exc_info=not isinstance(error, ApiError))
             self._spawn(self._choose_again(victim.key))
             return False
-        self._spawn(self._note(preemption_entry(victim, obj, by, now)))
+        self._spawn(self._note(preemption_entry(victim, obj, by, now, self.shares_of)))
         self._tell_preempted(victim, obj, by)
         return True
 
@@ -325,20 +330,22 @@ class Scheduler:
         except ApiError as error:
             _log.error("the ledger misses a preemption of %s: %s", entry["spec"]["victim"]["name"], error)
 
-    async def _write(self, obj: Object, step: Callable[[Life], Life], given: Object | None = None) -> Life:
+    async def _write(
+        self, obj: Object, step: Callable[[WorkloadState], WorkloadState], given: Object | None = None
+    ) -> WorkloadState:
         """Takes the step; again, from the newest state, if another client wrote in between."""
         for _ in range(ATTEMPTS):
-            before = life_of(obj)
-            life = step(before)
+            before = workload_state_of(obj)
+            state = step(before)
             try:
-                await write_status(self._client, WORKLOADS, obj, status_with(obj, life, given, before))
+                await write_status(self._client, WORKLOADS, obj, status_with(obj, state, given, before))
             except Conflict:
                 newest = await newest_of(self._client, obj)
                 if newest["metadata"]["uid"] != obj["metadata"]["uid"]:
                     raise
                 obj = newest
                 continue
-            return life
+            return state
         raise Conflict(WORKLOADS.group, WORKLOADS.plural, obj["metadata"]["name"], "others write it all the time")
 
     def _find(self, key: str) -> Object | None:

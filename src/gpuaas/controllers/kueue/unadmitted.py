@@ -28,7 +28,7 @@ class FinerReasons:
 
     def looked(self, plan: Plan) -> None:
         if self._configured.now.reasons.granular:
-            for passed in plan.passed:
+            for passed in plan.skipped:
                 item = self._engine.items.get(passed.key)
                 if item is not None:
                     self._passed[item.shape] = reason_of(passed.token)

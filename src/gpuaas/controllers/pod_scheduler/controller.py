@@ -21,11 +21,11 @@ from gpuaas.nodefit.book import Ask, Book, read_pod
 from gpuaas.nodefit.neighbours import concerns_others
 from gpuaas.nodefit.place import Placed, Unplaced, place
 from gpuaas.nodefit.preempt import Eviction
-from gpuaas.runtime.aside import described
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import Key, is_deleting, key_of, labels_of, uid_of
 from gpuaas.runtime.pods import is_finished
+from gpuaas.runtime.quarantine import described
 
 _log = logging.getLogger(__name__)
 SCHEDULER = "default-scheduler"

@@ -522,7 +522,7 @@ static const wrapped_t wrapped[] = {
     WRAP(cuMemUnmap, "cuMemUnmap", 0),
     WRAP(cuMemGetInfo_v2, "cuMemGetInfo", 0),
     WRAP(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 0),
-    WRAP(cuGetProcAddress, NULL, 0),
+    WRAP(cuGetProcAddress, "cuGetProcAddress.1", 0), /* what who asks for an old version is given */
     WRAP(cuGetProcAddress_v2, "cuGetProcAddress", 0),
     WRAP(nvmlDeviceGetMemoryInfo, NULL, 0),
     WRAP(nvmlDeviceGetMemoryInfo_v2, NULL, 0),
@@ -535,9 +535,12 @@ static const wrapped_t *by_symbol(const char *name) {
     return NULL;
 }
 
+#define STATUS_SINCE 12000 /* the driver version from which cuGetProcAddress has its fifth parameter */
+
 /* flags: 1 the legacy default stream, 2 one for each thread. Names may carry their version and _ptsz already. */
-static void replace(const char *name, void **found, unsigned long long flags) {
+static void replace(const char *name, void **found, int version, unsigned long long flags) {
     if (!found || !*found) return;
+    if (version < STATUS_SINCE && strcmp(name, "cuGetProcAddress") == 0) name = "cuGetProcAddress.1";
     int async = strstr(name, "Async") != NULL;
     for (size_t i = 0; i < WRAPPED; i++) {
         const wrapped_t *entry = &wrapped[i];
@@ -552,13 +555,13 @@ static void replace(const char *name, void **found, unsigned long long flags) {
 
 EXPORT CUresult cuGetProcAddress(const char *name, void **found, int version, unsigned long long flags) {
     CUresult result = REAL(cuGetProcAddress)(name, found, version, flags);
-    if (result == 0 && strcmp(name, "cuGetProcAddress") != 0) replace(name, found, flags);
+    if (result == 0) replace(name, found, version, flags);
     return result;
 }
 
 EXPORT CUresult cuGetProcAddress_v2(const char *name, void **found, int version, unsigned long long flags, int *status) {
     CUresult result = REAL(cuGetProcAddress_v2)(name, found, version, flags, status);
-    if (result == 0 && version >= 3020) replace(name, found, flags);
+    if (result == 0 && version >= 3020) replace(name, found, version, flags);
     return result;
 }
 

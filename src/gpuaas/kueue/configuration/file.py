@@ -19,6 +19,7 @@ from gpuaas.engine.usage_share import UsageConfig
 from gpuaas.kueue.configuration.devices import DEVICE_GATES, read_device_rules
 from gpuaas.kueue.configuration.fields import Findings, Section
 from gpuaas.kueue.configuration.gates import OFF, ON
+from gpuaas.kueue.configuration.multikueue import read_multikueue
 from gpuaas.kueue.configuration.settings import Configuration, MetricsConfig, NodeRules, ReasonRules
 from gpuaas.kueue.dra.rules import DeviceRules
 from gpuaas.kueue.integrations.config import JobsConfig
@@ -76,7 +77,6 @@ _ELSEWHERE = {
     "tls": "TLS is the server's",
     "internalCertManagement": "certificates are the server's own",
     "clientConnection": "controllers work in the server's process",
-    "multiKueue": "there is one cluster",
     "queueVisibility": "the visibility API is always served",
     "visibilityServer": "the visibility API is served with all others",
 }
@@ -166,8 +166,9 @@ class _Reader:
         granular, explicit = (gates.get(gate, False) for gate in _REASON_GATES)
         reasons = ReasonRules(granular, granular and explicit)
         return Configuration(
-            jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts, reasons, devices
-        )
+            jobs, engine, ready, by_creation, rules, finished, metrics, nodes, counts, reasons, devices,
+            read_multikueue(top),
+        )  # fmt: skip
 
     def _namespaces(self) -> LabelSelector:
         """Kueue's own pods must never wait for Kueue."""

@@ -15,6 +15,7 @@ from gpuaas.engine.supervise import ReadyRules
 from gpuaas.kueue.dra.rules import DeviceRules
 from gpuaas.kueue.integrations.config import JobsConfig
 from gpuaas.kueue.metric_labels import CustomLabels
+from gpuaas.kueue.multikueue.rules import MultiKueueRules
 from gpuaas.kueue.resources import ReadRules, ResourceRules
 
 
@@ -78,6 +79,7 @@ class Configuration:
     counts: ReadRules = field(default_factory=ReadRules)
     reasons: ReasonRules = field(default_factory=ReasonRules)
     devices: DeviceRules = field(default_factory=DeviceRules)
+    multikueue: MultiKueueRules = field(default_factory=MultiKueueRules)
 
 
 class Configured:

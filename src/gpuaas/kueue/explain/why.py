@@ -17,6 +17,7 @@ from gpuaas.base.selectors import from_label_selector
 from gpuaas.engine.explain import Explanation
 from gpuaas.engine.reasons import Token
 from gpuaas.engine.values import Millis
+from gpuaas.kueue.explain.closed_cards import closed_cards, ways_to_open
 from gpuaas.kueue.explain.evidence import (
     fewer_would_do,
     flavor_lines,
@@ -202,8 +203,8 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
     unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
-    evidence = (*_once(lines), *_places(workload), *unmatched.values())
-    ways = tuple(placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
+    evidence = (*_once(lines), *_places(workload), *closed_cards(picture, workload), *unmatched.values())
+    ways = (*ways_to_open(picture, workload), *placing(picture, workload, stuck, list(unmatched)))[:_MOST_WAYS]
     return Answer(_subject(workload), "Admitted", "AdmittedButUnplaceable", words, evidence, ways, queue)
 
 
@@ -335,9 +336,11 @@ def _waiting(
     large = dict(larger_than_nodes(picture, workload)) if found.token not in _NO_SIZE_WOULD_DO else {}
     before = _before(picture, conditions)
     quota = (*quota_lines(found), *fewer_would_do(picture, workload))
-    evidence = (*quota, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
+    closed = closed_cards(picture, workload)
+    evidence = (*quota, *closed, *before, *_tried(workload), *large.values(), *flavor_lines(picture, workload))
     smaller = (f"less {resource} in each pod, and more pods" for resource in large)
-    ways = (*smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
+    opening = ways_to_open(picture, workload) if closed else ()
+    ways = (*opening, *smaller, *_ways(picture, workload, found))[:_MOST_WAYS]
     if found.token is Token.BACKING_OFF and is_kept_out(conditions):
         ways = (f"gpuaas resume workload {meta['name']} -n {meta['namespace']}",)
     queue = found.cluster_queue or ""

@@ -9,7 +9,7 @@ from typing import Any
 from gpuaas.base.clock import rfc3339
 from gpuaas.engine.lifecycle import Flag, give_up, release
 from gpuaas.engine.values import Millis
-from gpuaas.kueue.workload_state import conditions_of, is_true, life_of, status_with
+from gpuaas.kueue.workload_state import conditions_of, is_true, status_with, workload_state_of
 
 Object = dict[str, Any]
 View = Mapping[str, Any]
@@ -68,7 +68,7 @@ def ended(workload: View, reason: str, message: str, now: float) -> Object:
 
 def pods_ready(workload: View, ready: bool, now: Millis) -> Object | None:
     """The status with the PodsReady condition that holds now; None if it says so already."""
-    life = life_of(workload)
+    life = workload_state_of(workload)
     flag = _pods_ready(life.pods_ready, ready=ready, admitted=is_admitted(workload), now=now)
     known = life.pods_ready
     if known is not None and (known.status, known.reason) == (flag.status, flag.reason):
@@ -102,7 +102,7 @@ def reclaimed(workload: View, counts: Mapping[str, int]) -> Object | None:
 
 def released(workload: View, now: Millis, *, requeue: bool = True) -> Object:
     """The status of an evicted workload whose pods are gone; `requeue` False keeps it out of its queue."""
-    life = release(life_of(workload), now)
+    life = release(workload_state_of(workload), now)
     if not requeue and life.requeued is not None:
         life = replace(life, requeued=replace(life.requeued, status=False))
     return status_with(workload, life)
@@ -110,4 +110,4 @@ def released(workload: View, now: Millis, *, requeue: bool = True) -> Object:
 
 def unreserved(workload: View, reason: str, message: str, now: Millis) -> Object:
     """The status of a workload that gives its quota back without being evicted."""
-    return status_with(workload, give_up(life_of(workload), reason, message, now))
+    return status_with(workload, give_up(workload_state_of(workload), reason, message, now))

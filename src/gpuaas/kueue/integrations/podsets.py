@@ -13,6 +13,7 @@ from typing import Any
 from gpuaas.base.names import is_dns1123_label
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.kueue.integrations import keys
+from gpuaas.kueue.integrations.keys import MULTIKUEUE_ORIGIN, WORKER_POD
 from gpuaas.kueue.workload_state import conditions_of, is_true
 
 Object = dict[str, Any]
@@ -102,6 +103,8 @@ def _given(workload: View, assignment: View, pod_set: View, flavors: Flavors) ->
     if notes.get(keys.ELASTIC) == "true":
         annotations[keys.SLICE_NAME] = notes.get(keys.SLICE_NAME) or annotations[keys.WORKLOAD]
     labels = {keys.POD_SET: assignment.get("name", keys.MAIN), keys.LOCAL_QUEUE: workload["spec"].get("queueName", "")}
+    if MULTIKUEUE_ORIGIN in (workload["metadata"].get("labels") or {}):
+        labels[WORKER_POD] = "true"
     cluster_queue = workload["status"]["admission"]["clusterQueue"]
     if not is_dns1123_label(cluster_queue):
         labels[keys.CLUSTER_QUEUE] = cluster_queue

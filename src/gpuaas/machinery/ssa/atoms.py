@@ -7,7 +7,7 @@ are granular, its lists atomic. Reading values by atoms is the business of modul
 
 from typing import Any, Final
 
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.memo import Repeats
 from gpuaas.machinery.schema.model import MISSING, Schema
 from gpuaas.machinery.ssa.elements import key_element, one_string_key, value_element
 

@@ -1,7 +1,7 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import job, jobs, nodes, overview, preemptions, queue, quota, search
+from gpuaas.web.pages import gallery, job, jobs, nodes, overview, preemptions, queue, quota, search
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -13,3 +13,6 @@ PAGES: tuple[Page, ...] = (
     queue.PAGE,
     job.PAGE,
 )
+
+DEVELOPMENT: tuple[Page, ...] = (gallery.PAGE,)
+"""Served besides where GPUAAS_DEVELOPMENT is set."""

@@ -9,6 +9,7 @@ import pytest
 
 from gpuaas.apiserver.logs import LogOptions
 from gpuaas.base.clock import VirtualClock
+from gpuaas.client.kueue import ADMISSION_CHECKS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import CONFIG_MAPS, EVENTS, NODES, PODS
 from gpuaas.controllers.gpu_nodes import GpuNodes, NodeCards
@@ -31,7 +32,7 @@ A100 = NodeSpec("a100", gpu_product="NVIDIA-A100-SXM4-40GB", gpu_count=2)
 FOUR = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"
 
 
-def crew(*specs: NodeSpec) -> list[Any]:
+def crew(*specs: NodeSpec, strict: bool = False) -> list[Any]:
     def keeper(deps: Deps) -> Controller:
         return NodeKeeper(deps, specs, "simulated")
 
@@ -40,7 +41,7 @@ def crew(*specs: NodeSpec) -> list[Any]:
 
     def cards(deps: Deps) -> Controller:
         owned = {spec.name: NodeCards(spec.cards, spec.driver, fixed=spec.labels) for spec in specs if spec.gpu_count}
-        return GpuNodes(deps, owned)
+        return GpuNodes(deps, owned, strict=strict)
 
     return [keeper, kubelet, cards, PodScheduler]
 
@@ -49,7 +50,8 @@ def crew(*specs: NodeSpec) -> list[Any]:
 async def playing(*specs: NodeSpec, cluster: FakeCluster | None = None) -> AsyncIterator[Stage]:
     if cluster is None:
         cluster = FakeCluster(VirtualClock())
-        cluster.serve(POLICIES)
+        for served in (POLICIES, WORKLOADS, ADMISSION_CHECKS):
+            cluster.serve(served)
     async with stage(*crew(*specs), cluster=cluster) as on:
         yield on
 
@@ -90,6 +92,14 @@ def asks(name: str, count: int = 1, resource: str = "nvidia.com/gpu", script: st
         "resources": {"limits": {resource: str(count)}, "requests": {resource: str(count)}},
     }
     made["spec"]["restartPolicy"] = "Never"
+    return made
+
+
+def stubborn(name: str, count: int = 1, *, seconds: int, resource: str = "nvidia.com/gpu") -> Any:
+    """It takes its time to end."""
+    made = asks(name, count, resource)
+    made["metadata"]["annotations"] = {"gpuaas.dev/stop-seconds": str(seconds)}
+    made["spec"]["terminationGracePeriodSeconds"] = 2 * seconds
     return made
 
 
@@ -276,7 +286,7 @@ async def test_a_card_without_mig_fails_with_the_reason() -> None:
 async def test_a_layout_changes_when_the_pods_on_its_cards_are_gone() -> None:
     async with playing(A100) as on:
         await on.advance(1)
-        on.cluster.put(PODS, asks("p", script="sleep 30"))
+        on.cluster.put(PODS, stubborn("p", seconds=20))
         await on.advance(3)
         assert phase(on, "p") == "Running"
         label(on, "a100", mig_config="all-balanced")
@@ -284,6 +294,7 @@ async def test_a_layout_changes_when_the_pods_on_its_cards_are_gone() -> None:
         assert labels(on, "a100")["nvidia.com/mig.config.state"] == "pending"
         assert offers(on, "a100") == {"nvidia.com/gpu": "0"}, "cards that are to change take no work"
         assert "default/p" in condition(on, "a100", "MigConfig")["message"]
+        assert on.cluster.read(PODS, "p", "default")["metadata"]["deletionTimestamp"], "it was asked to leave"
         await on.advance(60)
         assert labels(on, "a100")["nvidia.com/mig.config.state"] == "success"
         assert offers(on, "a100")["nvidia.com/mig-1g.5gb"] == "4"

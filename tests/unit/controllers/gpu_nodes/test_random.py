@@ -13,6 +13,7 @@ from tests.unit.controllers.gpu_nodes.test_gpu_nodes import A100, asks, crew, la
 
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Internal
+from gpuaas.client.kueue import ADMISSION_CHECKS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS
 from gpuaas.devices.holding import Held, NoDeviceError, choose, held_by
@@ -85,7 +86,8 @@ def test_no_device_is_in_two_hands_whatever_comes_and_whenever_it_crashes(seed: 
     async def play() -> None:
         chance = random.Random(seed)
         cluster = FakeCluster(VirtualClock())
-        cluster.serve(POLICIES)
+        for served in (POLICIES, WORKLOADS, ADMISSION_CHECKS):
+            cluster.serve(served)
         for life in range(10):
             async with stage(*crew(A100), cluster=cluster) as on:
                 for number in range(15):

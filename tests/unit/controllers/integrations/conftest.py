@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas.client.kueue import PRIORITY_CLASSES
 from gpuaas.kueue.integrations.config import JobsConfig
-from gpuaas.testing.house import House
+from gpuaas.testing.server import House
 
 
 @pytest.fixture(scope="module")

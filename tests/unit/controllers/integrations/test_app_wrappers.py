@@ -8,7 +8,7 @@ from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import CONFIG_MAPS, JOBS, PODS
 from gpuaas.kueue.integrations.app_wrapper import APP_WRAPPERS, inferred, value_at
-from gpuaas.testing.house import House, condition, template
+from gpuaas.testing.server import House, condition, template
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 

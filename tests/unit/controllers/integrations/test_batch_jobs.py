@@ -4,7 +4,7 @@ from gpuaas.api.owner import OWNER
 from gpuaas.client.kueue import FINALIZER, PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, PODS
-from gpuaas.testing.house import House, condition, end_pods, is_suspended, job, with_label, with_note
+from gpuaas.testing.server import House, condition, end_pods, is_suspended, job, with_label, with_note
 
 CLASS = "kueue.x-k8s.io/priority-class"
 

@@ -26,7 +26,7 @@ from gpuaas.kueue.integrations.job_set import JOB_SETS
 from gpuaas.kueue.integrations.notebook import NOTEBOOKS, STOPPED
 from gpuaas.kueue.integrations.ray import CLUSTERS
 from gpuaas.kueue.integrations.training import TRAINING_KINDS
-from gpuaas.testing.house import House, condition, is_suspended, job, template, with_label, with_note
+from gpuaas.testing.server import House, condition, is_suspended, job, template, with_label, with_note
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"

@@ -7,7 +7,7 @@ import pytest
 from gpuaas.client.kueue import KUEUES
 from gpuaas.client.resources import JOBS, PODS
 from gpuaas.kueue.integrations.config import MANAGED_NAMESPACE, JobsConfig
-from gpuaas.testing.house import House, is_suspended, job, template
+from gpuaas.testing.server import House, is_suspended, job, template
 
 MANAGED = {MANAGED_NAMESPACE: "true"}
 

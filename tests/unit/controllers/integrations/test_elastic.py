@@ -11,7 +11,7 @@ from gpuaas.client.kueue import CLUSTER_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import JOBS, PODS
 from gpuaas.kueue.integrations.ray import CLUSTERS, RAY_JOBS
-from gpuaas.testing.house import House, condition, end_pods, is_suspended, job, template, with_label, with_note
+from gpuaas.testing.server import House, condition, end_pods, is_suspended, job, template, with_label, with_note
 
 ELASTIC = "kueue.x-k8s.io/elastic-job"
 SLICE = "kueue.x-k8s.io/workload-slice-name"

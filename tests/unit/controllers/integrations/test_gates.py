@@ -9,7 +9,7 @@ from gpuaas.client.kueue import PRIORITY_CLASSES
 from gpuaas.client.resources import JOBS, PODS
 from gpuaas.kueue.configuration.file import configuration_of
 from gpuaas.kueue.integrations.ray import CLUSTERS
-from gpuaas.testing.house import House, job, template, with_label
+from gpuaas.testing.server import House, job, template, with_label
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 CLASS = "kueue.x-k8s.io/priority-class"

@@ -12,7 +12,7 @@ from gpuaas.kueue.integrations.notebook import BY_KUEUE, NOTEBOOKS, STOPPED
 from gpuaas.kueue.integrations.ray import CLUSTERS, RAY_JOBS, RAY_SERVICES
 from gpuaas.kueue.integrations.train_job import RUNTIMES, TRAIN_JOBS
 from gpuaas.kueue.integrations.training import TRAINING_KINDS
-from gpuaas.testing.house import House, condition, job, template, with_label
+from gpuaas.testing.server import House, condition, job, template, with_label
 
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 PYTORCH = TRAINING_KINDS[0].resource

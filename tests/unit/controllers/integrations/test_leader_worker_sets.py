@@ -8,7 +8,7 @@ from gpuaas.client.kueue import CLUSTER_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS, SERVICES, STATEFUL_SETS
 from gpuaas.kueue.integrations.leader_worker_set import LEADER_WORKER_SETS
-from gpuaas.testing.house import House, condition, template
+from gpuaas.testing.server import House, condition, template
 
 QUEUE, GROUP = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/pod-group-name"
 ROLE, PREBUILT = "kueue.x-k8s.io/role-hash", "kueue.x-k8s.io/prebuilt-workload-name"

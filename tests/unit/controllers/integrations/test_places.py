@@ -12,7 +12,7 @@ from gpuaas.controllers.integrations.places import PlacesController
 from gpuaas.kueue.integrations.places import layout
 from gpuaas.kueue.status import topology_assignment
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
-from gpuaas.testing.house import House, job, with_note
+from gpuaas.testing.server import House, job, with_note
 from gpuaas.testing.time import scenario, stage
 
 RANK = "rank"

@@ -6,7 +6,7 @@ from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS, PODS, STATEFUL_SETS
 from gpuaas.kueue.integrations.names import workload_name
-from gpuaas.testing.house import House, condition, template, with_label
+from gpuaas.testing.server import House, condition, template, with_label
 
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 GROUP, TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"

@@ -29,7 +29,7 @@ class SlowEngine:
     def cycle(self, now: int, heads: int) -> Any:
         self.left -= 1
         self._clock._now += self._takes
-        return SimpleNamespace(changed=True, left=0, preemptions=[], admissions=[], passed=[])
+        return SimpleNamespace(changed=True, left=0, preemptions=[], admissions=[], skipped=[])
 
 
 def scheduler_of(engine: SlowEngine, clock: VirtualClock) -> Scheduler:

@@ -26,7 +26,7 @@ from gpuaas.api.kubernetes.rules.resources import (
 from gpuaas.api.kubernetes.rules.volumes import validate_volumes
 from gpuaas.api.metadata import View, validate_annotations, validate_labels
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, required
-from gpuaas.base.repeats import Repeats
+from gpuaas.base.memo import Repeats
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _looked_at: Final = Repeats[list[FieldError]]()

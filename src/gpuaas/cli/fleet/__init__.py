@@ -1,0 +1,1 @@
+"""`gpuaas fleet`: clusters made, joined, looked at, drained and deleted."""

@@ -1,0 +1,71 @@
+"""What the hub may do on a worker: MultiKueue's credential, and the agent's, which gives MultiKueue its own.
+
+MultiKueue's is what its adapters call and nothing else; the original's add-on grants less than Kueue 0.19 uses
+(RayServices, updates of workloads), which keeps every cluster out. An account can only grant what it has, so the agent's
+role contains MultiKueue's and needs neither `escalate` nor `bind`.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from gpuaas.client.protocol import Object
+
+_COPIED: Final = ("create", "delete", "get", "list", "watch")
+_READ: Final = ("get", "list", "watch")
+
+
+def _rule(group: str, resources: Iterable[str], verbs: Iterable[str], names: Iterable[str] = ()) -> Object:
+    rule: Object = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+MULTIKUEUE_RULES: Final = (
+    _rule("batch", ["jobs"], [*_COPIED, "patch"]),
+    _rule("batch", ["jobs/status"], ["get"]),
+    _rule("", ["pods"], _COPIED),
+    _rule("", ["pods/status", "pods/log"], ["get"]),
+    _rule("apps", ["statefulsets"], _COPIED),
+    _rule("apps", ["statefulsets/status"], ["get"]),
+    _rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], _COPIED),
+    _rule("leaderworkerset.x-k8s.io", ["leaderworkersets/status"], ["get"]),
+    _rule("jobset.x-k8s.io", ["jobsets"], _COPIED),
+    _rule("jobset.x-k8s.io", ["jobsets/status"], ["get"]),
+    _rule("kueue.x-k8s.io", ["workloads"], [*_COPIED, "patch", "update"]),
+    _rule("kueue.x-k8s.io", ["workloads/status"], ["get", "patch", "update"]),
+    _rule("kueue.x-k8s.io", ["clusterqueues", "localqueues"], _READ),
+    _rule(
+        "kubeflow.org",
+        ["tfjobs", "paddlejobs", "pytorchjobs", "xgboostjobs", "jaxjobs", "mpijobs"],
+        _COPIED,
+    ),
+    _rule(
+        "kubeflow.org",
+        [f"{kind}/status" for kind in ("tfjobs", "paddlejobs", "pytorchjobs", "xgboostjobs", "jaxjobs", "mpijobs")],
+        ["get"],
+    ),
+    _rule("trainer.kubeflow.org", ["trainjobs"], _COPIED),
+    _rule("trainer.kubeflow.org", ["trainjobs/status"], ["get"]),
+    _rule("ray.io", ["rayjobs"], _COPIED),
+    _rule("ray.io", ["rayclusters", "rayservices"], [*_COPIED, "patch", "update"]),
+    _rule("ray.io", ["rayjobs/status", "rayclusters/status", "rayservices/status"], ["get"]),
+    _rule("workload.codeflare.dev", ["appwrappers"], _COPIED),
+    _rule("workload.codeflare.dev", ["appwrappers/status"], ["get"]),
+)
+
+_KEPT: Final = ("create", "delete", "get", "list", "patch", "update")
+AGENT_RULES: Final = (
+    *MULTIKUEUE_RULES,
+    # The accounts and roles of the add-on, and their tokens.
+    _rule("", ["serviceaccounts"], ["create", "delete", "get", "patch"]),
+    _rule("", ["serviceaccounts/token"], ["create"]),
+    _rule("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings"], _KEPT),
+    # What is mirrored.
+    _rule("", ["namespaces"], ["create", "get", "list", "patch"]),
+    _rule(
+        "kueue.x-k8s.io",
+        ["resourceflavors", "clusterqueues", "localqueues", "workloadpriorityclasses", "topologies"],
+        _KEPT,
+    ),
+    # What scores and the state of the cluster are read from.
+    _rule("", ["nodes"], _READ),
+)

@@ -1,0 +1,113 @@
+"""A view of one resource on a worker, limited by labels: listed, then kept fresh by a watch.
+
+Other than `runtime.informer` it does not hide failures: its follower learns that the worker cannot be reached, and
+decides when to try again. What is known stays known meanwhile.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from gpuaas.base.clock import Clock
+from gpuaas.base.errors import ApiError
+from gpuaas.client.protocol import Client, Object, Resource
+from gpuaas.runtime.metadata import Key, key_of
+
+Changed = Callable[[Resource, Object], None]
+_PAGE = 500
+_LONGEST = 60.0  # seconds of one watch
+_BETWEEN = 0.2
+
+
+class RemoteView:
+    def __init__(self, client: Client, resource: Resource, labels: str, changed: Changed, clock: Clock) -> None:
+        self.resource = resource
+        self._clock = clock
+        self._client = client
+        self._labels = labels
+        self._changed = changed
+        self._objects: dict[Key, Object] = {}
+        self._resume = ""
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._objects.get(Key(namespace, name))
+
+    def all(self) -> list[Object]:
+        return list(self._objects.values())
+
+    async def open(self) -> None:
+        """Everything as it is now; raises what keeps it from being read."""
+        found: dict[Key, Object] = {}
+        more = ""
+        while True:
+            page = await self._client.list(self.resource, labels=self._labels, limit=_PAGE, continue_=more)
+            found |= {key_of(item): _kept(item) for item in page.items}
+            more = page.continue_
+            if not more:
+                break
+        self._resume = page.resource_version
+        for key in [key for key in self._objects if key not in found]:
+            self._put(key, None)
+        for key, obj in found.items():
+            self._put(key, obj)
+
+    async def follow(self) -> None:
+        """Until the worker cannot be reached. A watch is ended every so often and resumed where it stood, because a
+        stream that is open and brings nothing may be dead on the way."""
+        early = False
+        while True:
+            watching = asyncio.ensure_future(self._watch())
+            waiting = asyncio.ensure_future(self._clock.sleep(_LONGEST))
+            try:
+                await asyncio.wait({watching, waiting}, return_when=asyncio.FIRST_COMPLETED)
+                early = not waiting.done()
+                if watching.done():
+                    await watching
+            except ApiError as error:
+                if error.code != 410:
+                    raise
+                await self.open()
+            finally:
+                watching.cancel()
+                waiting.cancel()
+                await asyncio.gather(watching, waiting, return_exceptions=True)
+            if early:
+                await self._clock.sleep(_BETWEEN)  # a server that ends each watch at once is not asked all the time
+
+    async def _watch(self) -> None:
+        events = self._client.watch(self.resource, resource_version=self._resume, labels=self._labels)
+        async with contextlib.aclosing(events) as stream:
+            async for kind, obj in stream:
+                match kind:
+                    case "ADDED" | "MODIFIED":
+                        self._put(key_of(obj), _kept(obj))
+                    case "DELETED":
+                        self._put(key_of(obj), None)
+                self._resume = obj["metadata"].get("resourceVersion") or self._resume
+
+    def forget(self, namespace: str, name: str) -> None:
+        """It was deleted just now: no action on it before the watch's event."""
+        self._objects.pop(Key(namespace, name), None)
+
+    def _put(self, key: Key, new: Object | None) -> None:
+        old = self._objects.get(key)
+        if old is not None and new is not None and _version(old) == _version(new):
+            return
+        if new is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = new
+        shown = new or old
+        if shown is not None:
+            self._changed(self.resource, shown)
+
+
+def _version(obj: Object) -> tuple[Any, Any]:
+    return obj["metadata"].get("uid"), obj["metadata"].get("resourceVersion")
+
+
+def _kept(obj: Object) -> Object:
+    if "managedFields" not in obj["metadata"]:
+        return obj
+    return {**obj, "metadata": {key: each for key, each in obj["metadata"].items() if key != "managedFields"}}

@@ -1,0 +1,77 @@
+"""A job submitted on a hub runs on a worker, and what happens there shows on the hub: in wall time, by real kubectl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conformance import kubectls
+from tests.conformance.hub import Hub, job
+
+pytestmark = [
+    pytest.mark.kubectl,
+    pytest.mark.skipif(not kubectls.found(), reason=kubectls.NONE_HERE),
+]
+_ACTIVE = r"{range .status.conditions[?(@.type=='Active')]}%s - Active: {@.status} Reason: {@.reason} Message: {@.message}{end}"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    with Hub(tmp_path_factory.mktemp("hub"), ["worker1", "worker2"]) as made:
+        yield made
+
+
+def test_the_three_lines_of_the_documentation(hub: Hub) -> None:
+    for line, told in (
+        ("clusterqueues cluster-queue", "CQ - Active: True Reason: Ready Message: Can admit new workloads"),
+        (
+            "admissionchecks sample-multikueue",
+            "AC - Active: True Reason: Active Message: The admission check is active",
+        ),
+        ("multikueuecluster worker1", "MC - Active: True Reason: Active Message: Connected"),
+    ):
+        shown = hub.on("hub", f'get {line} -o jsonpath="{_ACTIVE % told[:2]}"')
+        assert shown.strip() == told
+
+
+def test_a_job_runs_on_a_worker_and_its_status_returns(hub: Hub) -> None:
+    hub.on("hub", "create -f -", job("first"))
+    made = hub.get("hub", "job first")
+    assert made["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+    hub.until(lambda: hub.get("hub", "job first")["status"].get("active") == 1, "the hub's job never ran")
+    [workload] = hub.get("hub", "workloads")["items"]
+    cluster = workload["status"]["clusterName"]
+    assert cluster in ("worker1", "worker2")
+    [check] = workload["status"]["admissionChecks"]
+    assert (check["state"], check["message"]) == ("Ready", f'The workload was admitted on "{cluster}"')
+    other = "worker2" if cluster == "worker1" else "worker1"
+    hub.until(lambda: not hub.get(other, "workloads")["items"], "the other's copy stays")
+    assert not hub.get(other, "jobs")["items"]
+    assert hub.get(cluster, "pods")["items"]
+    hub.on("hub", "wait --for=condition=Complete job/first --timeout=30s")
+    done = hub.get("hub", "job first")["status"]
+    assert done["succeeded"] == 1
+    [workload] = hub.get("hub", "workloads")["items"]
+    assert _condition(workload, "Finished")["reason"] == "Succeeded"
+    hub.until(lambda: not hub.get(cluster, "workloads,jobs")["items"], "the worker keeps what is finished")
+    hub.on("hub", "delete job first")
+
+
+def _condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in obj["status"]["conditions"] if each["type"] == kind)
+    return found
+
+
+def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:
+    for cluster in ("hub", "worker1", "worker2"):
+        hub.until(lambda name=cluster: not hub.get(name, "jobs")["items"], "a job is left")
+
+
+def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
+    hub.on("hub", "create -f -", job("speaks", command="echo said on the worker; sleep 3"))
+    shown = hub.on("hub", "logs -f job/speaks --pod-running-timeout=20s")
+    assert "said on the worker" in shown
+    hub.on("hub", "delete job speaks")
+    hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
