@@ -54,8 +54,8 @@ class Api:
         return self._logs.get(pod, "")
 
 
-class Town:
-    """Objects of one cluster; `visit` is a request over them."""
+class Fake:
+    """One cluster from lists of objects; `visit` is a request to it."""
 
     def __init__(
         self,

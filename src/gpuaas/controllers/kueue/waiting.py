@@ -1,7 +1,7 @@
 """Why workloads wait, in one word each, as the scheduler found when it last looked: for pages that show whole queues.
 
 Workloads of one shape fare alike, so the word is kept by shape: recording costs what a cycle skipped, and counting a
-queue costs its shapes, not its workloads. `gpuaas why` judges one workload anew and in full (engine.explain).
+queue costs its shapes, not its workloads. `gpuaas why` judges one workload again, in full (engine.explain).
 """
 
 from collections import Counter
