@@ -73,6 +73,18 @@ def _web(_: argparse.Namespace) -> Any:
     return web.measure()
 
 
+def _cards(_: argparse.Namespace) -> Any:
+    from bench import cards
+
+    return cards.measure()
+
+
+def _sharing(_: argparse.Namespace) -> Any:
+    from bench import sharing
+
+    return sharing.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
@@ -81,6 +93,8 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "kueue": _kueue,
     "cli": _cli,
     "web": _web,
+    "cards": _cards,
+    "sharing": _sharing,
 }
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Wires views.gpuaas.dev: rows fed by the store, places in queues and reasons from the control plane's own engine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.apiserver.views import Views, mount_views
@@ -25,6 +25,8 @@ class ViewsServer(Loop):
         self._parts = parts
         self._informers = deps.informers
         self._core = core
+        self.beside: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
+        """More evidence about a Workload, by namespace and name: what other clusters say of its copies."""
 
     async def run(self) -> None:
         await self._core.synced()
@@ -52,4 +54,6 @@ class ViewsServer(Loop):
     def _explain(self, namespace: str, name: str, may_list: MayList) -> Mapping[str, Any]:
         now = round(self.clock.now() * 1000)
         configuration = self._parts.configured.now
-        return explain_workload(self._informers, self._core.engine, configuration, namespace, name, may_list, now)
+        found = explain_workload(self._informers, self._core.engine, configuration, namespace, name, may_list, now)
+        more = self.beside(namespace, name)
+        return {**found, "evidence": [*found["evidence"], *more]} if more else found

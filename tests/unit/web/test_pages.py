@@ -128,7 +128,7 @@ def test_who_may_see_nothing_gets_a_page_that_says_so_or_a_refusal(page: Page) -
         html = cluster(rbac=policy()).html(page, {"q": "train"} if page is search.PAGE else None, who="nobody")
     except Forbidden:
         return
-    for secret in ("train", "waits", "vision", "n1"):
+    for secret in ("train", "job-waits", "vision", "n1"):
         assert secret not in re.sub(r'<form class="find".*?</form>|value="[^"]*"|“train”', "", html, flags=re.DOTALL)
 
 

@@ -1,7 +1,7 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import gallery, job, jobs, nodes, overview, preemptions, queue, quota, search, users
+from gpuaas.web.pages import fleet, gallery, job, jobs, nodes, overview, preemptions, queue, quota, search, users
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -9,6 +9,7 @@ PAGES: tuple[Page, ...] = (
     jobs.PAGE,
     nodes.PAGE,
     users.PAGE,
+    fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
     queue.PAGE,
