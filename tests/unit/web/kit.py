@@ -173,3 +173,7 @@ def _party(text: str) -> Object:
         "namespace": where, "name": f"job-{job}", "uid": f"uid-{where}-job-{job}", "clusterQueue": where,
         "priority": 0, "owner": f"Job/{job}",
     }  # fmt: skip
+
+
+Town = Fake
+"""The name that tests of other pages import."""
