@@ -172,13 +172,24 @@ def test_a_user_sees_what_is_free_for_them_and_their_own_backlog_alone() -> None
 
 
 def test_the_strip_ends_with_what_is_held_now() -> None:
-    made = overview.strip({"a": [0] * 119 + [4], "b": [2] * 120}, 8, [], NOW)
+    made = overview.strip({"a": [0] * 119 + [4], "b": [2] * 120}, 8, [], overview.steps(NOW, 3600))
     assert [(name, now) for _, name, now in made.teams] == [("a", "4"), ("b", "2")]
     assert made.figures[-1][1:] == ["4", "2", "8"]
 
 
+@pytest.mark.parametrize(
+    ("ago", "title"), [(60, "The last 10 minutes"), (900, "The last 30 minutes"), (3000, "The last hour")]
+)
+def test_the_strip_is_as_long_as_there_was_anything_to_show(ago: int, title: str) -> None:
+    made = running("a", "research")
+    for each in made["status"]["conditions"]:
+        each["lastTransitionTime"] = rfc3339(NOW - ago)
+    found = Fake(workloads=[made]).load(overview.PAGE)["strip"]
+    assert (found.title, found.teams[0][1:], found.figures[0][1]) == (title, ("research", "2"), "0")
+
+
 def test_more_than_seven_teams_are_seven_and_the_others() -> None:
-    made = overview.strip({f"t{each}": [each + 1] * 120 for each in range(10)}, 99, [], NOW)
+    made = overview.strip({f"t{each}": [each + 1] * 120 for each in range(10)}, 99, [], overview.steps(NOW, 3600))
     assert [name for _, name, _ in made.teams] == [*(f"t{each}" for each in range(3, 10)), "others"]
     assert made.teams[-1][2] == "6"
 
