@@ -148,6 +148,8 @@ def _explained(visit: Visit, row: Waiting) -> Waiting:
 def _strip(visit: Visit, capacity: int, moves: Sequence[PreemptionRow]) -> Strip:
     times = steps(visit.now, HOUR)
     held = visit.views.pages.history(visit.user, times)
+    if not held and not moves:
+        return strip(held, capacity, moves, times)
     first = next((at for at, now in enumerate(zip(*held.values(), strict=True)) if any(now)), len(times) - 1)
     began = min([times[max(0, first - 1)], *(parse_rfc3339(row.at) for row in moves)])
     span = next((span for span in SPANS if span >= times[-1] - began), HOUR)
