@@ -55,13 +55,13 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         with Service(Path(home) / "home", "--fleet", "demo") as service:
             served = Served(service)
-            fill(served, asked.jobs)
+            fill(served, asked.jobs, pause=3.0 if asked.docs else 0.0)
             pictures = for_docs(browser, served, folder) if asked.docs else of_all(browser, served, folder)
         browser.close()
     print(f"{pictures} pictures in {folder}")
 
 
-def fill(served: Served, jobs: int) -> None:
+def fill(served: Served, jobs: int, pause: float = 0.0) -> None:
     """Queues that lend each other cards, jobs that run, wait and preempt, each team's by a user of its own."""
     dice = random.Random(7)
     served.apply(*(part for team, gpus in _TEAMS.items() for part in _queue(team, gpus)))
@@ -72,8 +72,7 @@ def fill(served: Served, jobs: int) -> None:
         made = job(name, gpus=gpus if number > 4 else 4, namespace=team, queue=team)
         path = f"/apis/batch/v1/namespaces/{team}/jobs"
         assert served.service.ask("POST", path, made, token=tokens[dice.choice(_USERS)]).status == 201
-        if number in (4, 9):
-            time.sleep(2)
+        time.sleep(pause if number != 4 else 2)
     time.sleep(3)
 
 

@@ -172,13 +172,14 @@ def test_a_user_sees_what_is_free_for_them_and_their_own_backlog_alone() -> None
 
 
 def test_the_strip_ends_with_what_is_held_now() -> None:
-    made = overview.strip({"a": [0] * 119 + [4], "b": [2] * 120}, 8, [], overview.steps(NOW, 3600))
+    made = overview.strip({"a": [0] * 119 + [4], "b": [2] * 120}, 8, [], overview.steps(NOW, 3600), {"a": 4, "b": 2})
     assert [(name, now) for _, name, now in made.teams] == [("a", "4"), ("b", "2")]
     assert made.figures[-1][1:] == ["4", "2", "8"]
 
 
 @pytest.mark.parametrize(
-    ("ago", "title"), [(60, "The last 10 minutes"), (900, "The last 30 minutes"), (3000, "The last hour")]
+    ("ago", "title"),
+    [(60, "The last 2 minutes"), (400, "The last 10 minutes"), (900, "The last 30 minutes"), (3000, "The last hour")],
 )
 def test_the_strip_is_as_long_as_there_was_anything_to_show(ago: int, title: str) -> None:
     made = running("a", "research")
@@ -189,7 +190,13 @@ def test_the_strip_is_as_long_as_there_was_anything_to_show(ago: int, title: str
 
 
 def test_more_than_seven_teams_are_seven_and_the_others() -> None:
-    made = overview.strip({f"t{each}": [each + 1] * 120 for each in range(10)}, 99, [], overview.steps(NOW, 3600))
+    made = overview.strip(
+        {f"t{each}": [each + 1] * 120 for each in range(10)},
+        99,
+        [],
+        overview.steps(NOW, 3600),
+        {"t0": 1, "t1": 2, "t2": 3},
+    )
     assert [name for _, name, _ in made.teams] == [*(f"t{each}" for each in range(3, 10)), "others"]
     assert made.teams[-1][2] == "6"
 

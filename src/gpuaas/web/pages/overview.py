@@ -21,7 +21,7 @@ from gpuaas.web.page import Context, Page, Visit
 from gpuaas.web.pages.parts import GPU, allowed, short, shown, words
 
 HOUR: Final = 3_600
-SPANS: Final = (600, 1_800, HOUR)  # of the strip, in seconds: the shortest that shows all there was in the hour
+SPANS: Final = (120, 600, 1_800, HOUR)  # of the strip, in seconds: the shortest that shows all there was in the hour
 COLUMNS: Final = 120  # of the strip
 _EXPLAINED: Final = 6  # queues whose first job is explained
 _REASONS: Final = 3
@@ -148,15 +148,17 @@ def _explained(visit: Visit, row: Waiting) -> Waiting:
 def _strip(visit: Visit, capacity: int, moves: Sequence[PreemptionRow]) -> Strip:
     times = steps(visit.now, HOUR)
     held = visit.views.pages.history(visit.user, times)
-    if not held and not moves:
-        return strip(held, capacity, moves, times)
-    first = next((at for at, now in enumerate(zip(*held.values(), strict=True)) if any(now)), len(times) - 1)
+    latest = visit.views.pages.history(visit.user, [visit.now - 1, visit.now])
+    now = {name: amounts[-1] for name, amounts in latest.items()}
+    if not held and not moves and not now:
+        return strip(held, capacity, moves, times, now)
+    first = next((at for at, amounts in enumerate(zip(*held.values(), strict=True)) if any(amounts)), len(times) - 1)
     began = min([times[max(0, first - 1)], *(parse_rfc3339(row.at) for row in moves)])
     span = next((span for span in SPANS if span >= times[-1] - began), HOUR)
     if span != HOUR:
         times = steps(visit.now, span)
         held = visit.views.pages.history(visit.user, times)
-    return strip(held, capacity, moves, times)
+    return strip(held, capacity, moves, times, now)
 
 
 def steps(now: float, span: int) -> list[float]:
@@ -167,9 +169,13 @@ def steps(now: float, span: int) -> list[float]:
 
 
 def strip(
-    held: Mapping[str, Sequence[int]], capacity: int, moves: Sequence[PreemptionRow], times: Sequence[float]
+    held: Mapping[str, Sequence[int]],
+    capacity: int,
+    moves: Sequence[PreemptionRow],
+    times: Sequence[float],
+    now: Mapping[str, int],
 ) -> Strip:
-    """The teams that held most, seven and the others; ticks are preemptions."""
+    """The teams that held most, seven and the others; ticks are preemptions. `now`: what each holds this moment."""
     tones = svg.tones(held)
     ranked = sorted(held, key=lambda name: (-sum(held[name]), name))
     ranked = [name for name in ranked if any(held[name])]
@@ -188,13 +194,14 @@ def strip(
     totals = [sum(each.values[at] for each in series) for at in range(len(times))]
     top = max([capacity, *totals, 1])
     words = "hour" if span >= HOUR else f"{span / 60:.0f} minutes"
-    label = f"GPUs held in the last {words} by {len(ranked)} queues; now {totals[-1] if totals else 0} of {capacity}"
+    label = f"GPUs held in the last {words} by {len(ranked)} queues; now {sum(now.values())} of {capacity}"
     return Strip(
         svg.strip(series, capacity, marks, label=label),
         f"The last {words}",
         (shown(top), shown(top / 2), "0"),
-        tuple(rfc3339(start + part * span / 4)[11:16] for part in range(5)),
-        [(each.tone, each.name, shown(each.values[-1])) for each in series],
+        tuple(rfc3339(start + part * span / 4)[11 : 16 if span > SPANS[0] else 19] for part in range(5)),
+        [(each.tone, each.name, shown(now.get(each.name, 0))) for each in series if each.name != "others"]
+        + ([("others", "others", shown(sum(now.get(name, 0) for name in rest)))] if rest else []),
         ["Time (UTC)", *(each.name for each in series), "Capacity"],
         [
             [rfc3339(times[at])[11:19], *(shown(each.values[at]) for each in series), shown(capacity)]
