@@ -85,6 +85,12 @@ def _sharing(_: argparse.Namespace) -> Any:
     return sharing.measure()
 
 
+def _trace(_: argparse.Namespace) -> Any:
+    from bench import trace
+
+    return trace.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
@@ -95,6 +101,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "web": _web,
     "cards": _cards,
     "sharing": _sharing,
+    "trace": _trace,
 }
 
 if __name__ == "__main__":
