@@ -206,7 +206,7 @@ class Home:
             said = json.loads((self.state).read_text())
             pages, elsewhere = str(said.get("pages", "")), str(said.get("elsewhere", ""))
             return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"], pages, elsewhere)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def last_port(self) -> int:
