@@ -1,7 +1,20 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import cards, fleet, gallery, job, jobs, nodes, overview, preemptions, queue, quota, search
+from gpuaas.web.pages import (
+    cards,
+    fleet,
+    gallery,
+    job,
+    jobs,
+    nodes,
+    overview,
+    preemptions,
+    queue,
+    quota,
+    search,
+    users,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
@@ -9,6 +22,7 @@ PAGES: tuple[Page, ...] = (
     jobs.PAGE,
     nodes.PAGE,
     cards.PAGE,
+    users.PAGE,
     fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
