@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuaas.base.clock import Clock
-from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, NotFound
+from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
@@ -85,7 +85,7 @@ class ShadowPodController(Controller):
         if not owners:
             return
         shadow = shadow_of(found.pod, found.worker.name, owners[0])
-        with contextlib.suppress(AlreadyExists):
+        with contextlib.suppress(AlreadyExists, Forbidden, NotFound):  # the job or its namespace may be going
             await self.client.create(PODS, shadow, shadow["metadata"]["namespace"])
 
     async def _remove(self, shadow: Object | None) -> None:
