@@ -1,5 +1,6 @@
 """The page of differences: the lists by which the comparison with the real Kubernetes and Kueue is judged."""
 
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,11 @@ _INTRODUCTION: Final = (
     " compared line by line. What differs and stays so is listed here with its reason; any other difference is a defect."
 )
 
+_ODH: Final = Path(__file__).parent / "odh.toml"
+_STRICT_ODH: Final = (
+    "With `gpuaas up --strict odh` profiles and notebooks answer exactly as Open Data Hub's own webhooks do; without it they"
+    " differ in these points."
+)
 _OMITTED: Final = (
     "What Kubernetes does beyond storing an object, and gpuaas does not, because no user of GPUs and no client needs it here."
     " The kinds are served; objects are stored as their schemas allow, and validation beyond the schema is not done."
@@ -23,7 +29,13 @@ _OMITTED: Final = (
 
 def body() -> str:
     sections = [f"## {title}\n\n{_section(load(file))}" for title, file in _LISTS.items()]
+    sections.append(f"## From Open Data Hub\n\n{_STRICT_ODH}\n\n{_default_answers()}")
     return "\n\n".join([_INTRODUCTION, *sections, f"## Left out\n\n{_OMITTED}\n\n{_omissions()}"])
+
+
+def _default_answers() -> str:
+    listed = tomllib.loads(_ODH.read_text())["difference"]
+    return "\n".join(f"- **{one['title']}**: {one['reason']}" for one in listed)
 
 
 def _omissions() -> str:

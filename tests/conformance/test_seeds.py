@@ -49,6 +49,22 @@ def test_private_ai(of: Make) -> None:
     kubectl("delete notebook workbench-1 -n private-ai")
     admitted = _admitted(kubectl, "private-ai")
     eventually(admitted, lambda seen: re.search(r"workbench-2\S* private-ai-queue True", seen) is not None)
+    _by_profile(kubectl)
+
+
+def _by_profile(kubectl: Kubectl) -> None:
+    """The dashboard's user picks a profile by its name and writes neither a queue nor a resource."""
+    kubectl("apply -f demo/by-profile.yaml")
+    notebook = json.loads(kubectl("get notebook by-profile -n private-ai -o json"))
+    notes = notebook["metadata"]["annotations"]
+    assert notes["opendatahub.io/hardware-profile-name"] == "nvidia-l4-1gpu"
+    assert notes["opendatahub.io/hardware-profile-namespace"] == "redhat-ods-applications"
+    assert notebook["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "private-ai-queue"
+    limits = notebook["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"}
+    admitted = _admitted(kubectl, "private-ai")
+    eventually(admitted, lambda seen: re.search(r"by-profile\S* private-ai-queue True", seen) is not None)
+    kubectl("delete -f demo/by-profile.yaml")
 
 
 def _the_checklist(kubectl: Kubectl) -> None:

@@ -33,7 +33,11 @@ class Cluster:
         self.openapi = OpenApi(self.catalogue, self.discovery, f"/clusters/{name}")
         self.logs: Any = None  # where pods' output is read; an executor brings it
         self.metrics: list[Callable[[], Iterable[str]]] = []  # in Prometheus' text form; who has some brings them
+        # By group and plural: reads older shapes of a body as the current one, and says in words what was moved.
+        self.reshapers: dict[tuple[str, str], Callable[[Any], tuple[Any, list[str]]]] = {}
         self.extra_subresources: dict[tuple[str, str, str], Any] = {}  # (group, plural, name) -> handler
+        # By the first part of a path: what answers it, given user, path and request, and decides who may.
+        self.mounts: dict[str, Callable[..., Any]] = {}
         self.computed: dict[
             str, Any
         ] = {}  # by group: what answers its paths and decides who may see what (module views)

@@ -43,23 +43,37 @@ JSON: Final = b"application/json"
 _wall: Final = SystemClock()  # what is said on the wire is the world's time, whatever time the cluster lives in
 _REASONS = {
     200: b"OK", 201: b"Created", 202: b"Accepted", 204: b"No Content", 301: b"Moved Permanently", 302: b"Found",
-    303: b"See Other", 304: b"Not Modified", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
+    303: b"See Other", 206: b"Partial Content", 307: b"Temporary Redirect", 308: b"Permanent Redirect",
+    304: b"Not Modified", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
     405: b"Method Not Allowed", 406: b"Not Acceptable", 408: b"Request Timeout", 409: b"Conflict", 410: b"Gone",
     411: b"Length Required", 413: b"Request Entity Too Large", 415: b"Unsupported Media Type",
     422: b"Unprocessable Entity", 429: b"Too Many Requests", 431: b"Request Header Fields Too Large",
     500: b"Internal Server Error", 501: b"Not Implemented", 503: b"Service Unavailable", 504: b"Gateway Timeout",
     505: b"HTTP Version Not Supported",
 }  # fmt: skip
-_STATUS_LINES = {code: b"HTTP/1.1 %d %s\r\n" % (code, reason) for code, reason in _REASONS.items()}
+_STATUS_LINES = {code: b"HTTP/1.1 %d %s\r\n" % (code, _REASONS.get(code, b"Status")) for code in range(200, 600)}
 
 
 class Request:
-    __slots__ = ("body", "headers", "known", "method", "path", "peer", "query", "too_large", "transport", "warnings")
+    __slots__ = (
+        "body",
+        "headers",
+        "known",
+        "method",
+        "path",
+        "peer",
+        "query",
+        "target",
+        "too_large",
+        "transport",
+        "warnings",
+    )
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.method = ""
         self.path = ""
         self.query = ""
+        self.target = b""  # as it was sent, over HTTP/1.1
         self.headers: dict[bytes, bytes] = {}
         self.body = b""
         self.too_large = False
@@ -161,10 +175,17 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(
-        self, handler: Handler, connections: "set[Connection]", slices: Slices, knows: Knows = knows_everybody
+        self,
+        handler: Handler,
+        connections: "set[Connection]",
+        slices: Slices,
+        knows: Knows = knows_everybody,
+        limit: int = MAX_BODY,
     ) -> None:
+        """`limit`: bytes of a body that are kept."""
         self._handler = handler
         self._knows = knows
+        self._limit_of_body = limit
         self._connections = connections
         self._slices = slices
         self._parser = httptools.HttpRequestParser(self)
@@ -331,6 +352,7 @@ class Connection(asyncio.Protocol):
             self._refuse(*problem)
             return
         request.method = self._parser.get_method().decode("latin-1")
+        request.target = self._url
         request.path, request.query = split_target(self._url)
         if headers.get(b"expect", b"").lower() == b"100-continue":
             self._owes_continue = True
@@ -341,9 +363,9 @@ class Connection(asyncio.Protocol):
         if request is None:
             return
         if body is None:
-            body = self._body = Body()
+            body = self._body = Body(self._limit_of_body)
         body.add(piece, lambda: self._knows(request))
-        if body.size > 8 * MAX_BODY:
+        if body.size > 8 * self._limit_of_body:
             self.abort()
 
     def on_message_complete(self) -> None:
@@ -355,7 +377,7 @@ class Connection(asyncio.Protocol):
         self._owes_continue = False
         self.waits_since, self._limit = self._loop.time(), IDLE_LIMIT
         if body is not None:
-            request.too_large = body.size > MAX_BODY
+            request.too_large = body.size > self._limit_of_body
             request.body = body.take()
         keep_alive = self._parser.should_keep_alive()
         if self._busy:

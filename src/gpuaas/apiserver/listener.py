@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuaas.apiserver.http import Connection, Handler, Knows, knows_everybody
 from gpuaas.apiserver.load_shedding import Slices
+from gpuaas.apiserver.wirelimits import MAX_BODY
 
 if TYPE_CHECKING:
     from gpuaas.apiserver.http2 import Http2Connection
@@ -52,13 +53,14 @@ class Listener:
 class _Greeting(asyncio.Protocol):
     """A connection of which it is not known yet which HTTP it speaks: what was agreed on with TLS says so."""
 
-    def __init__(self, handler: Handler, connections: Connections, slices: Slices, knows: Knows) -> None:
+    def __init__(self, handler: Handler, connections: Connections, slices: Slices, knows: Knows, limit: int) -> None:
         self._parts = handler, connections, slices, knows
+        self._limit = limit
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         tls = cast("ssl.SSLObject | None", transport.get_extra_info("ssl_object"))
         speaks_2 = tls is not None and tls.selected_alpn_protocol() == HTTP_2
-        protocol = _http2()(*self._parts) if speaks_2 else Connection(*self._parts)
+        protocol = _http2()(*self._parts) if speaks_2 else Connection(*self._parts, self._limit)
         cast("asyncio.Transport", transport).set_protocol(protocol)
         protocol.connection_made(transport)
 
@@ -71,15 +73,20 @@ def _http2() -> "type[Http2Connection]":
 
 
 async def listen(
-    handler: Handler, host: str, port: int, tls: ssl.SSLContext | None, knows: Knows = knows_everybody
+    handler: Handler,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    knows: Knows = knows_everybody,
+    limit: int = MAX_BODY,
 ) -> Listener:
-    """`knows` is asked before a long body is kept."""
+    """`knows` is asked before a long body is kept; `limit`: bytes of one over HTTP/1.1."""
     connections: Connections = set()
     slices = Slices()
     if tls is not None:
         tls.set_alpn_protocols([HTTP_2, "http/1.1"])
     server = await asyncio.get_running_loop().create_server(
-        lambda: _Greeting(handler, connections, slices, knows),
+        lambda: _Greeting(handler, connections, slices, knows, limit),
         host,
         port,
         ssl=tls,

@@ -66,9 +66,10 @@ def _unframed(headers: dict[bytes, bytes]) -> tuple[int, bytes] | None:
 class Body:
     """A request's body as it arrives. It is dropped where it is too large, or long and its client is unknown."""
 
-    __slots__ = ("_asked", "_more", "_whole", "dropped", "kept", "size")
+    __slots__ = ("_asked", "_limit", "_more", "_whole", "dropped", "kept", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_BODY) -> None:
+        self._limit = limit
         self._whole = b""  # as most come: in one piece
         self._more: bytearray | None = None
         self.size = 0  # of what arrived
@@ -84,7 +85,7 @@ class Body:
         if not self._asked and self.size + others > UNKNOWN_BODY:
             self._asked = True
             self.dropped = not is_known()
-        if self.dropped or self.size > MAX_BODY:
+        if self.dropped or self.size > self._limit:
             self._whole, self._more, self.kept, self.dropped = b"", None, 0, True
             return
         self.kept = self.size

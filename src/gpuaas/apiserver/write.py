@@ -244,6 +244,7 @@ def _apply(op: Operation, entry: Entry | None, config: Any) -> Awaitable[Outcome
         raise op.not_found()
     live = op.resource.from_hub(entry.obj, op.version) if entry is not None else None
     _refuse_bulk(op, config)
+    config = _reshaped(op, config)
     applied = ownership.apply(op, live, config)
     _complain_of_repeats(op, config)
     if applied is live and entry is not None and op.answers is None:
@@ -288,7 +289,7 @@ def _decode_patched(op: Operation, form: str, patched: Any, body: Any, entry: En
     if not isinstance(patched, dict):
         raise BadRequest("the patch does not leave an object")
     try:
-        obj, paths = _read_patched(op, _typed(op, form, patched, body), entry)
+        obj, paths = _read_patched(op, _reshaped(op, _typed(op, form, patched, body)), entry)
     except BadRequest as problem:
         raise bad_patch(op, form, patched, body, problem.message.partition(": ")[2]) from None
     repeats = repeated_fields(op.body, body) if op.body and op.field_validation != "Ignore" else []
@@ -338,8 +339,19 @@ def bad_patch(op: Operation, form: str, patched: Object, body: Any, why: str) ->
     return Invalid("", "", "", [invalid("patch", patched_text(patched, op.version.schema, body), why)])
 
 
+def _reshaped(op: Operation, sent: Any) -> Any:
+    """An older shape of the kind as the current one, where a reshaper is registered for it; its author is warned."""
+    reshape = op.cluster.reshapers.get((op.resource.group, op.resource.plural))
+    if reshape is None or op.subresource or not isinstance(sent, dict):
+        return sent
+    read, moved = reshape(sent)
+    if op.field_validation != "Ignore":
+        op.warnings.extend(moved)
+    return read
+
+
 def _decode(op: Operation, sent: Object) -> Object:
-    obj, paths = op.version.read(sent)
+    obj, paths = op.version.read(_reshaped(op, sent))
     if not op.body or op.field_validation == "Ignore" or op.media.endswith("protobuf"):
         op.complain(strict_messages((), paths))
     elif op.media in YAML_TYPES:

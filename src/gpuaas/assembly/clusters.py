@@ -13,6 +13,8 @@ from gpuaas.apiserver.definitions import Definitions
 from gpuaas.apiserver.local import LocalClient
 from gpuaas.assembly.app_wrappers import install_app_wrapper_rules
 from gpuaas.assembly.bootstrap import bootstrap
+from gpuaas.assembly.notebook_rules import install_notebook_rules
+from gpuaas.assembly.profiles import install_profiles
 from gpuaas.assembly.quota_gate import QuotaGate
 from gpuaas.assembly.runtime_classes import install_runtime_classes
 from gpuaas.assembly.system_priorities import install_system_priorities
@@ -70,6 +72,9 @@ async def open_cluster(
     definitions = Definitions(cluster, client, bundled())
     definitions.start()
     configured = configured or Configured()
+    install_profiles(cluster, strict="odh" in strict)
+    if "odh" not in strict:
+        install_notebook_rules(cluster, access.rbac)
     quota = install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
     install_system_priorities(cluster)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import gpuaas
 from gpuaas.apiserver.listener import Listener, listen
+from gpuaas.apiserver.notebooks.proxy import NotebookProxy
 from gpuaas.apiserver.security.certs import serving_names
 from gpuaas.apiserver.server import Server
 from gpuaas.assembly import allocator, collector
@@ -28,6 +29,7 @@ from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import LOST_WRITES, NEW_CLUSTER, Home, Running, Unusable
 from gpuaas.assembly.identity import check_authority, check_before_opening, check_opened, identity_of
+from gpuaas.assembly.notebooks import make_proxy
 from gpuaas.assembly.pages import Pages
 from gpuaas.assembly.runtime_classes import has_process_class
 from gpuaas.assembly.trust import Trust
@@ -159,7 +161,8 @@ class ControlPlane:
         self._listener = await self._listen()
         self._stack.push_async_callback(self._listener.stop)
         self._remember_port()
-        self._pages = Pages(self.server, self.clock, self.trust.authority_pem.encode(), self._names())
+        authority = self.trust.authority_pem.encode()
+        self._pages = Pages(self.server, self.clock, authority, self._names(), self._notebooks())
         self._stack.push_async_callback(self._pages.stop)
         await self._pages.listen(self.home, self.settings.web_port)
         starting = asyncio.create_task(self._start_controllers(), name="controllers")
@@ -237,6 +240,10 @@ class ControlPlane:
                     return other
             at = self.settings.port or "any port"
             raise Unusable(f"cannot serve on {host}:{at}: {error}") from None
+
+    def _notebooks(self) -> NotebookProxy:
+        machine = self.settings.clusters[0] if self.settings.fleet is None else ""
+        return make_proxy(self.home, self.clusters, self.trust, self.clock, machine)
 
     def _remember_port(self) -> None:
         """One that only stands in for a port that was taken is not remembered: kubeconfigs people have name the other."""

@@ -58,6 +58,8 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Loop]:
 
 
 def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | None") -> list[Loop]:
+    from gpuaas.assembly.notebooks import asking, machine_paths
+    from gpuaas.controllers.notebooks import NotebookActivity
     from gpuaas.executors.claim import claim
     from gpuaas.executors.heartbeat import NodeKeeper
     from gpuaas.executors.logs import Logs
@@ -73,9 +75,12 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
         _log.warning("pods of another cluster are left as they are, with what runs of them: %s%s", named, more)
     lines = ProcessLines(folder, deps.informers.of(PODS), deps.clock)
     parts.cluster.logs = Logs({"process": lines}, deps.informers.of(NODES))
+    places = machine_paths(home, parts.cluster.name)
     guard = _gpu_guard(deps, node, home, folder, gpus or NO_GPUS)
-    kubelet = ProcessKubelet(deps, node, folder, foreign, guard)
+    kubelet = ProcessKubelet(deps, node, folder, foreign, guard, places)
     made: list[Loop] = [NodeKeeper(deps, [node], "process"), kubelet, *_gpu_nodes(parts, deps, [node])]
+    if places is not None:
+        made.append(NotebookActivity(deps, asking(places)))
     return made if guard is None else [*made, guard]
 
 

@@ -24,6 +24,7 @@ Old = Mapping[str, Any] | None
 _SAID: Final = f'"runtimeClassName":"{PROCESS_CLASS}"'.encode()
 ROLE: Final = "gpuaas-process-user"
 _GROUP: Final = "node.k8s.io"
+_PROFILE: Final = "opendatahub.io/hardware-profile-name"
 _WARNED: Final = 4  # limits; a header has no room for thousands
 _CLASSES: Final = Resource(_GROUP, "v1", "runtimeclasses", False, "RuntimeClass")
 _ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", False, "ClusterRole")
@@ -166,6 +167,8 @@ def _warn(op: Operation, obj: Object, old: Old) -> None:
     spec = obj.get("spec")
     if op.in_process or op.subresource or not _names_class(spec) or (old is not None and old.get("spec") == spec):
         return
+    if _PROFILE in (obj["metadata"].get("annotations") or {}):
+        return  # its limits are the profile's: its author chose an amount of hardware, not limits
     found = (warning for pod in _process_pods(spec) for warning in _not_enforced(pod))
     op.warnings.extend(islice(found, _WARNED))
 

@@ -22,6 +22,7 @@ from gpuaas.base.clock import Clock
 from gpuaas.client.http import HttpClient
 from gpuaas.client.kubeconfig import Access
 from gpuaas.controllers import all_controllers
+from gpuaas.controllers.hardware_profiles import ConvertedProfiles, DefaultProfiles, ProfileReaders
 from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.executors.machine import Gpus
 from gpuaas.fleet.hub.hub import Hub
@@ -63,6 +64,8 @@ async def start_controllers(
     views = ViewsServer(parts, deps, core)
     made += (views, *executors(parts, deps, fleet, home, gpus))
     made += multikueue_loops(parts, deps, core.counts.series, views)
+    if "odh" not in parts.strict:
+        made += (ConvertedProfiles(deps), DefaultProfiles(deps), ProfileReaders(deps))
     made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
     controllers = Controllers(deps, made)
     await controllers.start()

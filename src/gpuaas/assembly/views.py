@@ -41,6 +41,7 @@ class ViewsServer(Loop):
             core.engine.left,
             Effects(core.engine, self.clock, self._parked_by),
         )
+        views.pages.reasons = core.waiting
         mount_views(self._parts.cluster, views)
 
     def _parked_by(self, key: str) -> str:

@@ -1,11 +1,14 @@
-"""`gpuaas run` and `gpuaas notebook`: a GPU now, and no YAML."""
+"""`gpuaas run`: a GPU now, and no YAML. What it shares with `gpuaas notebook` has public names."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from gpuaas.cli.context import Target, WrongOption, on_a_cluster
 from gpuaas.cli.get import unmanaged
@@ -24,6 +27,9 @@ _LARGEST_ARRAY = 100_000
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--name", default="", help="What to call the job.  [default: made from the command]")
+@click.option(
+    "--profile", default="", help="The hardware profile, by name or display name: gpuaas profiles lists them."
+)
 @click.option("--gpus", default="0", show_default=True, help="How many for each pod, or PRODUCT:N (H200:2).")
 @click.option("--cpu", default="1", show_default=True, help="CPUs for each pod.")
 @click.option("--memory", default="1Gi", show_default=True, help="Memory for each pod.")
@@ -48,7 +54,9 @@ _LARGEST_ARRAY = 100_000
 def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, follow: bool, **wanted: Any) -> None:
     """Submit COMMAND to a queue:  gpuaas run --gpus 1 -- python train.py"""
     _check_program(command[0])
-    _check_amounts(wanted)
+    left = left_to_profile(("gpus", "cpu", "memory")) if wanted["profile"] else {}
+    check_amounts(wanted)
+    wanted |= left
     if dry_run and (wait or follow):
         raise WrongOption("--dry-run submits nothing: there is nothing to wait for or to follow")
 
@@ -80,22 +88,50 @@ def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, fol
 async def _job(
     client: "HttpClient", namespace: str, command: tuple[str, ...], wanted: dict[str, Any], *, here: bool
 ) -> "Object":
-    queue = await _queue(client, namespace, wanted["queue"])
+    profile = await profile_for(client, namespace, wanted.pop("profile"), wanted["queue"])
+    queue = profile.queue or await queue_for(client, namespace, wanted["queue"])
     await _check_priority(client, wanted["priority"])
-    executors, products = await _nodes(client, namespace)
+    executors, products = await nodes_of(client, namespace)
     local = not wanted["image"] and "process" in executors
-    _warn_of_images(wanted["image"], executors)
+    warn_of_images(wanted["image"], executors)
     if not wanted["image"] and not executors:
         raise click.ClickException(
             "this cluster runs images: name one with --image (who may run processes on its machine needs none: "
             "gpuaas user add --processes)"
         )
-    product, number = parse_gpus(wanted["gpus"])
+    product, number = parse_gpus(wanted["gpus"] or "0")
     if local:
-        wanted["workdir"] = _folder(wanted["workdir"], here=here)
-    wanted = {**wanted, "queue": queue, "gpus": f"{_product(product, products)}:{number}" if product else str(number)}
-    job = job_for(command, local=local, **wanted)
-    return {**job, "metadata": {**job["metadata"], "namespace": namespace}}
+        wanted["workdir"] = folder_for(wanted["workdir"], here=here)
+    gpus = f"{product_named(product, products)}:{number}" if product else wanted["gpus"]
+    job = job_for(command, local=local, **{**wanted, "queue": queue, "gpus": gpus})
+    return {**job, "metadata": {**job["metadata"], **profile.metadata, "namespace": namespace}}
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What a hardware profile decides; nothing where none was asked for."""
+
+    queue: str = ""
+    metadata: "Object" = field(default_factory=dict)
+
+
+async def profile_for(client: "HttpClient", namespace: str, wanted: str, queue: str) -> Picked:
+    if not wanted:
+        return Picked()
+    from gpuaas.cli import profile_choice
+
+    profile = await profile_choice.chosen(client, namespace, wanted)
+    own = profile_choice.queue_of(profile)
+    if queue and own and queue != own:
+        raise WrongOption(f'--queue {queue}: hardware profile "{wanted}" goes through queue {own}; leave --queue out')
+    return Picked(own and await queue_for(client, namespace, own), {"annotations": profile_choice.naming(profile)})
+
+
+def left_to_profile(options: Sequence[str]) -> dict[str, str]:
+    """The amounts that were not asked for: the profile's numbers apply."""
+    context = click.get_current_context()
+    given = {name: context.get_parameter_source(name) for name in options}
+    return {name: "" for name, source in given.items() if source is ParameterSource.DEFAULT}
 
 
 def _check_program(first: str) -> None:
@@ -108,14 +144,14 @@ def _check_program(first: str) -> None:
         raise WrongOption(f'the command is "{first}": a program was expected, such as: -- python train.py')
 
 
-def _warn_of_images(image: str, executors: set[str]) -> None:
+def warn_of_images(image: str, executors: set[str]) -> None:
     if image and executors == {"process"}:
         click.echo(
             f"warning: this machine runs processes, and no image {image}: it will wait for a node that does", err=True
         )
 
 
-def _folder(asked: str, *, here: bool) -> str:
+def folder_for(asked: str, *, here: bool) -> str:
     """Where a process starts: where the person is, as long as that is the machine that runs it."""
     if not here:
         return asked
@@ -134,7 +170,7 @@ def parse_gpus(asked: str) -> tuple[str, int]:
     return product, int(number)
 
 
-def _check_amounts(wanted: dict[str, Any]) -> None:
+def check_amounts(wanted: dict[str, Any]) -> None:
     from gpuaas.base.quantity import parse_quantity
 
     parse_gpus(wanted["gpus"])
@@ -148,7 +184,7 @@ def _check_amounts(wanted: dict[str, Any]) -> None:
             raise WrongOption(f'--{option.replace("_", "-")} "{wanted[option]}": an amount such as {example}') from None
 
 
-def _product(asked: str, known: set[str]) -> str:
+def product_named(asked: str, known: set[str]) -> str:
     """The product's whole name: H200 is NVIDIA-H200, L4 is NVIDIA-L4 and not NVIDIA-L40S."""
     if not known:
         click.echo(f"warning: no GPU nodes can be seen: {asked} is taken for a product's whole name", err=True)
@@ -179,13 +215,14 @@ def job_for(
     seconds: int | None = None,
 ) -> "Object":
     """The Job that `gpuaas run` makes."""
-    product, number = parse_gpus(gpus)
+    product, number = parse_gpus(gpus or "0")
     gpu = {"nvidia.com/gpu": str(number)} if number else {}
+    amounts = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
     container: dict[str, Any] = {
         "name": "main",
         "image": image or ("local-process" if local else "simulated"),
         "command": [word.replace("$$", "$$$$") for word in command],  # Kubernetes makes one $ of two
-        "resources": {"requests": {"cpu": cpu, "memory": memory, **gpu}, **({"limits": gpu} if gpu else {})},
+        "resources": {"requests": {**amounts, **gpu}, **({"limits": gpu} if gpu else {})},
     }
     if workdir:
         container["workingDir"] = workdir
@@ -227,7 +264,7 @@ def _slug(command: tuple[str, ...]) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stem).strip("-")[:40] or "run"
 
 
-async def _queue(client: "HttpClient", namespace: str, wanted: str) -> str:
+async def queue_for(client: "HttpClient", namespace: str, wanted: str) -> str:
     from gpuaas.client.kueue import LOCAL_QUEUES
 
     names = [each["metadata"]["name"] for each in (await client.list(LOCAL_QUEUES, namespace)).items]
@@ -274,7 +311,7 @@ async def _check_priority(client: "HttpClient", wanted: str) -> None:
         raise click.ClickException(f"there is no priority {wanted}; there are: {', '.join(names) or 'none'}")
 
 
-async def _nodes(client: "HttpClient", namespace: str) -> tuple[set[str], set[str]]:
+async def nodes_of(client: "HttpClient", namespace: str) -> tuple[set[str], set[str]]:
     """Who runs pods here (`process`, `simulated`; nothing on other clusters), and the GPU products there are."""
     from gpuaas.base.errors import ApiError
     from gpuaas.views import read
@@ -282,8 +319,20 @@ async def _nodes(client: "HttpClient", namespace: str) -> tuple[set[str], set[st
     try:
         found = await read.node_types(client)
     except ApiError:
-        return ({"process"} if await _may_run_processes(client, namespace) else set()), set()
+        executors = {"process"} if await _may_run_processes(client, namespace) else set()
+        return executors, await _products(client)
     return set(found.executors), set(found.products)
+
+
+async def _products(client: "HttpClient") -> set[str]:
+    """For who may not see nodes but use a queue: sums of GPUs name the products."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.views import read
+
+    try:
+        return {row.product for row in await read.gpus(client, details=False)}
+    except ApiError:
+        return set()
 
 
 async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
@@ -301,51 +350,3 @@ async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:
     except ApiError:
         return False
     return bool((answer.get("status") or {}).get("allowed"))
-
-
-@click.command()
-@click.option("--name", default="notebook", show_default=True, help="What to call it.")
-@click.option("--gpus", default="1", show_default=True, help="How many, or PRODUCT:N (H200:2).")
-@click.option("--cpu", default="2", show_default=True, help="CPUs.")
-@click.option("--memory", default="8Gi", show_default=True, help="Memory.")
-@click.option("--queue", default="", help="The LocalQueue to wait in.  [default: default, or the only one]")
-@click.option("--image", default="jupyter/minimal-notebook", show_default=True, help="The image it runs.")
-@on_a_cluster()
-def notebook(target: Target, **wanted: Any) -> None:
-    """Ask for a notebook with GPUs."""
-    _check_amounts(wanted)
-    made = target.work(lambda client, namespace: _notebook(client, namespace, wanted))
-    meta = made["metadata"]
-
-    def in_words() -> None:
-        name, at = f"notebook/{meta['name']}", f" -n {meta['namespace']}" if target.namespace else ""
-        click.echo(f"{name} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
-        click.echo(f"  gpuaas why {name}{at} · gpuaas cancel {name}{at}")
-
-    target.show(unmanaged(made), in_words)
-
-
-async def _notebook(client: "HttpClient", namespace: str, wanted: dict[str, Any]) -> "Object":
-    from gpuaas.client.protocol import Resource
-
-    queue = await _queue(client, namespace, wanted["queue"])
-    product, number = parse_gpus(wanted["gpus"])
-    limits = {"nvidia.com/gpu": str(number)} if number else {}
-    requests = {"cpu": wanted["cpu"], "memory": wanted["memory"], **limits}
-    container = {
-        "name": wanted["name"],
-        "image": wanted["image"],
-        "resources": {"requests": requests, **({"limits": limits} if limits else {})},
-    }
-    pod: dict[str, Any] = {"containers": [container]}
-    executors, products = await _nodes(client, namespace)
-    _warn_of_images(wanted["image"], executors)
-    if product:
-        pod["nodeSelector"] = {"nvidia.com/gpu.product": _product(product, products)}
-    obj = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "Notebook",
-        "metadata": {"name": wanted["name"], "namespace": namespace, "labels": {QUEUE_LABEL: queue}},
-        "spec": {"template": {"spec": pod}},
-    }
-    return await client.create(Resource("kubeflow.org", "v1", "notebooks", True, "Notebook"), obj, namespace)

@@ -63,6 +63,9 @@ class Story:
             await asyncio.sleep(0.02)
         raise StepFailed(f"{what}: not seen within {self.patience:.0f} s")
 
+    async def serves(self, group: str) -> bool:
+        return any(one.resource.group == group for one in await self.client.discover())
+
     async def workload(self, namespace: str, owner: str) -> "Object | None":
         from gpuaas.client.kueue import WORKLOADS
         from gpuaas.kueue.explain.snapshot import owner_of
@@ -143,6 +146,9 @@ async def private_ai(story: Story) -> None:
     for name in ("namespace", "resource-flavors", "cluster-queue", "local-queue"):
         await story.apply(f"base/{name}.yaml")
     await story.see("the queue is active", story.active("rhoai-main-queue"))
+    profiles = await story.serves("infrastructure.opendatahub.io")
+    if profiles:
+        await story.apply("base/hardware-profiles.yaml")
     await story.apply("demo/workbench-1.yaml")
     await story.see("the first workbench is admitted", story.condition("private-ai", "workbench-1", "Admitted"))
     await story.see("its pod runs", story.pods("private-ai", "Running", 1))
@@ -153,6 +159,24 @@ async def private_ai(story: Story) -> None:
     await _delete(story, "kubeflow.org", "notebooks", "private-ai", "workbench-1")
     await story.see("the second starts by itself", story.condition("private-ai", "workbench-2", "Admitted"))
     await story.see("its pod runs", story.pods("private-ai", "Running", 1))
+    if profiles:
+        await story.apply("demo/by-profile.yaml")
+        await story.see("one that only names a profile gets its queue and GPUs", _by_profile(story))
+        await story.see("it is admitted beside", story.condition("private-ai", "by-profile", "Admitted"))
+
+
+def _by_profile(story: Story) -> Callable[[], Awaitable[str]]:
+    async def check() -> str:
+        from gpuaas.client.protocol import Resource
+
+        notebooks = Resource("kubeflow.org", "v1", "notebooks", True, "Notebook")
+        found = await story.client.get(notebooks, "by-profile", "private-ai")
+        queue = (found["metadata"].get("labels") or {}).get("kueue.x-k8s.io/queue-name")
+        amounts = found["spec"]["template"]["spec"]["containers"][0].get("resources") or {}
+        gpus = (amounts.get("limits") or {}).get("nvidia.com/gpu")
+        return f"{queue}, {gpus} GPU" if queue and gpus else ""
+
+    return check
 
 
 def _says(story: Story, namespace: str, owner: str, words: str) -> Callable[[], Awaitable[str]]:

@@ -34,6 +34,7 @@ from gpuaas.executors.kubelet import Kubelet
 from gpuaas.executors.limits import Budget, ExecRefused
 from gpuaas.executors.mps import MpsError
 from gpuaas.executors.nodes import NodeSpec
+from gpuaas.executors.notebook_paths import NotebookPaths
 from gpuaas.executors.process_environment import inherited
 from gpuaas.executors.process_logs import LogKeeper
 from gpuaas.executors.processes import Command, NotRecorded, Process, end_leftovers
@@ -82,15 +83,17 @@ class ProcessKubelet(Kubelet):
         folder: Path,
         foreign: Collection[str] = (),
         guard: GpuGuard | None = None,
+        notebooks: NotebookPaths | None = None,
     ) -> None:
         """`foreign`: pod folders of other clusters (`claim`), which are none of ours to remove. `guard`: who watches the
-        cards, on a machine that has some."""
+        cards, on a machine that has some. `notebooks`: where those are kept; None where there is no place for them."""
         super().__init__(deps)
         self._guard = guard
         self._evictions = Evictions(deps, self.component)
         self._node = node
         self._folder = folder
         self._foreign = foreign
+        self._notebooks = notebooks
         self._runs: dict[str, Run] = {}
         self._seen_over: set[str] = set()
         self._logs = LogKeeper()
@@ -263,6 +266,8 @@ class ProcessKubelet(Kubelet):
             environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
             for name, value in self._gpu_variables(pod, container["name"], environment.values).items():
                 environment.set(name, value)
+            for name, value in self._notebooks.variables(pod).items() if self._notebooks is not None else ():
+                environment.set(name, value)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:
             raise Refused(f"container {container['name']}: {error}") from None
@@ -282,7 +287,8 @@ class ProcessKubelet(Kubelet):
     def _work_folder(self, pod: Object, container: Mapping[str, Any]) -> Path:
         asked = container.get("workingDir")
         if not asked:
-            folder = self.folder_of(pod) / "work"
+            kept = self._notebooks.work_folder(pod) if self._notebooks is not None else None
+            folder = kept or self.folder_of(pod) / "work"
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:

@@ -149,7 +149,7 @@ class Project:
 
 def visible(profiles: Iterable[Object], features: Sequence[str]) -> list[Object]:
     """Valid profiles that are shown for one of the features."""
-    return [profile for profile in profiles if not warnings(profile) and _shown_for(profile, features)]
+    return [profile for profile in profiles if not warnings(profile) and shown_for(profile, features)]
 
 
 def offered(
@@ -170,7 +170,7 @@ def fits(profile: Object, project: Project) -> bool:
     return project.queues is None or not queue or queue in project.queues
 
 
-def _shown_for(profile: Object, features: Sequence[str]) -> bool:
+def shown_for(profile: Object, features: Sequence[str]) -> bool:
     try:
         listed = json.loads(_annotations(profile).get(_VISIBILITY) or "[]")
     except ValueError:

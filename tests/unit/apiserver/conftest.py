@@ -17,6 +17,7 @@ from gpuaas.assembly.clusters import ClusterParts, open_cluster
 from gpuaas.assembly.trust import Trust
 from gpuaas.base.clock import VirtualClock
 from gpuaas.base.ids import SeededIds
+from gpuaas.base.strict import NOT_STRICT, Strict
 from gpuaas.observe.requests import RequestCounter
 
 JSON = "application/json"
@@ -65,12 +66,12 @@ class Collected:
 
 
 class Api:
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, strict: Strict = NOT_STRICT) -> None:
         self.loop = asyncio.new_event_loop()
         self.clock = VirtualClock(1_700_000_000.0)
         self.trust = Trust(home / "certificates", home / "users.json", self.clock)
         self.parts: ClusterParts = self.run(
-            open_cluster("local", home / "store.db", self.trust, self.clock, SeededIds(), fsync=False)
+            open_cluster("local", home / "store.db", self.trust, self.clock, SeededIds(), fsync=False, strict=strict)
         )
         self.server = Server({"local": self.parts.cluster}, {"local": self.parts.access}, RequestCounter())
         self.token = self.trust.admin_token(home / "kubeconfig", "local", SeededIds(7))

@@ -18,7 +18,7 @@ from gpuaas.cli.objects import in_order, read_manifests, wished
 from gpuaas.cli.ps import changes, ps_table
 from gpuaas.cli.queries import named
 from gpuaas.cli.queues import QUEUE_COLUMNS
-from gpuaas.cli.run import _folder, _product, job_for, parse_gpus
+from gpuaas.cli.run import folder_for, job_for, parse_gpus, product_named
 from gpuaas.cli.show import Columns, Table, show
 from gpuaas.cli.top import screen
 from gpuaas.cli.wait import failed_with, outcome
@@ -33,7 +33,7 @@ PRODUCTS = {"NVIDIA-L4", "NVIDIA-L40S", "NVIDIA-H200", "NVIDIA-A100-SXM4-40GB", 
     [("L4", "NVIDIA-L4"), ("h200", "NVIDIA-H200"), ("L40", "NVIDIA-L40S"), ("NVIDIA-L4", "NVIDIA-L4")],
 )
 def test_a_gpu_goes_by_its_short_name(asked: str, found: str) -> None:
-    assert _product(asked, PRODUCTS) == found
+    assert product_named(asked, PRODUCTS) == found
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_gpu_goes_by_its_short_name(asked: str, found: str) -> None:
 )
 def test_a_gpu_that_is_none_or_many_is_asked_back(asked: str, words: str) -> None:
     with pytest.raises(click.ClickException) as caught:
-        _product(asked, PRODUCTS)
+        product_named(asked, PRODUCTS)
     assert caught.value.message.startswith(words)
 
 
@@ -458,18 +458,18 @@ def test_without_a_cluster_every_command_says_how_to_get_one(
 def test_a_process_starts_where_the_person_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "below").mkdir()
-    assert _folder("", here=True) == str(tmp_path)
-    assert _folder("below", here=True) == str(tmp_path / "below")
+    assert folder_for("", here=True) == str(tmp_path)
+    assert folder_for("below", here=True) == str(tmp_path / "below")
 
 
 def test_a_folder_of_another_machine_is_taken_as_it_is_said() -> None:
-    assert _folder("", here=False) == ""
-    assert _folder("/data", here=False) == "/data"
+    assert folder_for("", here=False) == ""
+    assert folder_for("/data", here=False) == "/data"
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_is_submitted() -> None:
     with pytest.raises(click.ClickException) as caught:
-        _folder("/there/is/none", here=True)
+        folder_for("/there/is/none", here=True)
     assert caught.value.message == "--workdir /there/is/none: there is no such folder"
 
 

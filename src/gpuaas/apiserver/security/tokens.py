@@ -60,6 +60,16 @@ class Users:
         user, expires = found
         return user if expires is None or self._clock.now() < expires else None
 
+    def is_current(self, name: str, uid: str) -> bool:
+        """Whether a user who was let in before may still be; of those not in the list nothing is known here."""
+        if not uid:
+            return True
+        self._refresh()
+        found = next((each for each in self._known.values() if each[0].uid == uid), None)
+        if found is None:
+            return name.startswith("system:serviceaccount:")
+        return found[1] is None or self._clock.now() < found[1]
+
     def list(self) -> tuple[UserRecord, ...]:
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=tuple[UserRecord, ...])

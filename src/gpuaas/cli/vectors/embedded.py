@@ -36,7 +36,9 @@ class EmbeddedApi:
     async def _open(self, home: Path) -> None:
         clock, ids = SystemClock(), SystemIds()
         trust = Trust(home / "pki", home / "users.json", clock)
-        self._parts = await open_cluster("local", home / "store.db", trust, clock, ids, fsync=False)
+        self._parts = await open_cluster(
+            "local", home / "store.db", trust, clock, ids, fsync=False, strict=frozenset({"odh"})
+        )
         cluster, access = self._parts.cluster, self._parts.access
         self._server = Server({"local": cluster}, {"local": access}, RequestCounter())
         self._token = trust.users.add("replay", ids, groups=(MASTERS,))[1]

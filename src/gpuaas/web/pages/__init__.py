@@ -1,15 +1,19 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import job, jobs, nodes, overview, preemptions, queue, quota, search
+from gpuaas.web.pages import fleet, gallery, job, jobs, nodes, overview, preemptions, queue, quota, search
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     quota.PAGE,
     jobs.PAGE,
     nodes.PAGE,
+    fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
     queue.PAGE,
     job.PAGE,
 )
+
+DEVELOPMENT: tuple[Page, ...] = (gallery.PAGE,)
+"""Served besides where GPUAAS_DEVELOPMENT is set."""

@@ -9,6 +9,7 @@ from typing import Any
 from gpuaas.base.errors import AlreadyExists
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import PODS, SERVICES, STATEFUL_SETS
+from gpuaas.controllers.notebooks.command import COMMAND
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.controller import Controller, Deps, Requeue, owner_key
 from gpuaas.runtime.events import NORMAL
@@ -92,6 +93,8 @@ def _pod_spec(name: str, namespace: str, spec: Mapping[str, Any]) -> Object:
         first = containers[0]
         if spec.get("runtimeClassName") != PROCESS_CLASS:  # a process has no image with such a folder
             first.setdefault("workingDir", "/home/jovyan")
+        elif not first.get("command") and not first.get("args"):
+            first["command"] = list(COMMAND)
         first.setdefault("ports", [{"containerPort": _PORT, "name": "notebook-port", "protocol": "TCP"}])
         prefix = {"name": "NB_PREFIX", "value": f"/notebook/{namespace}/{name}"}
         others = [one for one in first.get("env") or () if one["name"] != "NB_PREFIX"]
@@ -118,7 +121,7 @@ class NotebookController(Controller):
         self._notebooks = self.follow(deps.informers.of(NOTEBOOKS))
         self._sets = self.follow(deps.informers.of(STATEFUL_SETS), owner_key("Notebook"))
         self._services = self.follow(deps.informers.of(SERVICES), owner_key("Notebook"))
-        self._pods = self.follow(deps.informers.of(PODS), _notebook_of)
+        self._pods = self.follow(deps.informers.of(PODS), notebook_of)
 
     async def reconcile(self, key: Key) -> Requeue | None:
         notebook = self._notebooks.get(*key)
@@ -175,6 +178,6 @@ def _covers(have: Any, want: Any) -> bool:
     return bool(have == want)
 
 
-def _notebook_of(pod: Mapping[str, Any]) -> Iterable[Key]:
+def notebook_of(pod: Mapping[str, Any]) -> Iterable[Key]:
     name = labels_of(pod).get(_NAME)
     return (Key(pod["metadata"].get("namespace") or "", name),) if name else ()
