@@ -16,6 +16,7 @@ from gpuaas.client.protocol import Object, Resource
 from gpuaas.engine.values import StopPolicy
 from gpuaas.kueue.integrations.keys import PRIORITY_CLASS
 from gpuaas.views.effects import Effect, Effects
+from gpuaas.web.notebook_actions import NOTEBOOK_ACTIONS
 from gpuaas.web.page import Action, Field, Form, Visit
 
 _HIGHEST: Final = 2**31 - 1
@@ -184,6 +185,7 @@ def _queue_actions(resource: Resource, path: str, name: str, back: str) -> tuple
 
 
 ACTIONS: Final = (
+    *NOTEBOOK_ACTIONS,
     Action(
         "cancel",
         f"{_JOB}/cancel",

@@ -1,15 +1,30 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import job, jobs, nodes, overview, preemptions, queue, quota, search
+from gpuaas.web.pages import (
+    job,
+    jobs,
+    nodes,
+    notebook,
+    notebooks,
+    overview,
+    preemptions,
+    profiles,
+    queue,
+    quota,
+    search,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     quota.PAGE,
     jobs.PAGE,
+    notebooks.PAGE,
+    profiles.PAGE,
     nodes.PAGE,
     preemptions.PAGE,
     search.PAGE,
     queue.PAGE,
     job.PAGE,
+    notebook.PAGE,
 )
