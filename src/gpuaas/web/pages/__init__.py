@@ -13,12 +13,14 @@ from gpuaas.web.pages import (
     queue,
     quota,
     search,
+    submit,
 )
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     quota.PAGE,
     jobs.PAGE,
+    submit.PAGE,
     notebooks.PAGE,
     profiles.PAGE,
     nodes.PAGE,
