@@ -23,6 +23,7 @@ def team(served: Served) -> Served:
         {"name": "memory", "nominalQuota": "1000Gi"},
         {"name": "nvidia.com/gpu", "nominalQuota": "4"},
     ]
+    everywhere = {"tolerations": [{"operator": "Exists"}]}
     flavor = {"name": "forms", "resources": quotas}
     group = {"coveredResources": [each["name"] for each in quotas], "flavors": [flavor]}
     counts = {"minCount": 1, "defaultCount": 1, "maxCount": 4}
@@ -35,7 +36,7 @@ def team(served: Served) -> Served:
     title = {"opendatahub.io/display-name": "Two GPUs"}
     served.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "forms"}},
-        {"apiVersion": QUEUE, "kind": "ResourceFlavor", "metadata": {"name": "forms"}, "spec": {}},
+        {"apiVersion": QUEUE, "kind": "ResourceFlavor", "metadata": {"name": "forms"}, "spec": everywhere},
         {
             "apiVersion": QUEUE,
             "kind": "ClusterQueue",
@@ -62,7 +63,7 @@ def fill(team: Served, page: Page, name: str) -> str:
     """Fills the form in for a job with the profile; the sentence of the prediction."""
     page.goto(team.address("/submit?namespace=forms"))
     page.get_by_label("Two GPUs").check()
-    page.get_by_label("Name").fill(name)
+    page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Command of a job").fill("sleep 3600")
     page.get_by_role("button", name="Show what would happen").click()
     return page.locator("#effect").inner_text()
@@ -97,7 +98,7 @@ def test_fields_and_manifest_stay_in_step(team: Served, page: Page) -> None:
     assert "opendatahub.io/hardware-profile-name: two" in text
     manifest.fill(text.replace("name: steps", "name: other").replace("backoffLimit: 0", "backoffLimit: 3"))
     page.get_by_role("button", name="Read it into the form").click()
-    assert page.get_by_label("Name").input_value() == "other"
+    assert page.get_by_label("Name", exact=True).input_value() == "other"
     page.get_by_label("Command of a job").fill("python train.py --lr '1 2'")
     page.get_by_role("button", name="Show what would happen").click()
     after = page.locator("#manifest").input_value()
@@ -125,9 +126,9 @@ def test_what_admission_refuses_is_said_before_the_click(team: Served, page: Pag
 def test_a_notebook_is_asked_for_by_the_same_form(team: Served, page: Page) -> None:
     team.sign_in(page)
     page.goto(team.address("/submit?namespace=forms"))
-    page.get_by_label("notebook").check()
+    page.get_by_label("notebook", exact=True).check()
     page.get_by_label("Two GPUs").check()
-    page.get_by_label("Name").fill("nb")
+    page.get_by_label("Name", exact=True).fill("nb")
     page.get_by_role("button", name="Show what would happen").click()
     assert page.locator("#effect").inner_text() == "It would start now in queue forms."
     page.get_by_role("button", name="Submit", exact=True).click()

@@ -6,6 +6,7 @@ The form works without a script: each button shows the page again with both halv
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from gpuaas.base.errors import ApiError, BadRequest
@@ -122,8 +123,8 @@ async def _priority(visit: Visit, obj: Any) -> int:
 # -- Submitting ---------------------------------------------------------------------------------------------------------
 
 
-def _may(visit: Visit) -> bool:
-    return bool(visit.views.namespaces(visit.user, "create", KINDS.get(visit.parts["kind"], JOBS)))
+def _may(kind: str, visit: Visit) -> bool:
+    return bool(visit.views.namespaces(visit.user, "create", KINDS[kind]))
 
 
 async def _effect(visit: Visit, form: Form) -> str:
@@ -144,7 +145,7 @@ SUBMIT: Final = tuple(
         f"/submit/{kind}",
         f"Submit a {kind}",
         "Submit",
-        _may,
+        partial(_may, kind),
         _effect,
         _submit,
         f"/{kind}s",
