@@ -67,6 +67,24 @@ def _preemption(_: argparse.Namespace) -> Any:
     return preemption.measure()
 
 
+def _cards(_: argparse.Namespace) -> Any:
+    from bench import cards
+
+    return cards.measure()
+
+
+def _sharing(_: argparse.Namespace) -> Any:
+    from bench import sharing
+
+    return sharing.measure()
+
+
+def _trace(_: argparse.Namespace) -> Any:
+    from bench import trace
+
+    return trace.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
@@ -74,6 +92,9 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "preemption": _preemption,
     "kueue": _kueue,
     "cli": _cli,
+    "cards": _cards,
+    "sharing": _sharing,
+    "trace": _trace,
 }
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-_ROOT = ("--no-sandbox",) if os.geteuid() == 0 else ()  # Chromium refuses its sandbox to root
+SANDBOX = ("--no-sandbox",) if os.geteuid() == 0 else ()  # Chromium refuses its sandbox to root
 PATIENCE = 20_000  # milliseconds until something counts as never coming, on a machine that is busy with other things
 
 
@@ -107,7 +107,7 @@ def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_ROOT))
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(SANDBOX))
         yield browser
         browser.close()
 

@@ -21,7 +21,7 @@ SECONDS = 120  # ours take a tenth of it; the machine may be busy
                 "worker1 is connected: Active=True Active: Connected",
                 "AC: Active=True Active: The admission check is active",
                 "the manager sends the job to: worker",
-                "the worker's copy is removed: absent",
+                "its log is read on the hub: GPU 0: NVIDIA L4",
             ],
         ),
         (

@@ -55,18 +55,14 @@ def test_a_job_runs_on_a_worker_and_its_status_returns(hub: Hub) -> None:
     assert done["succeeded"] == 1
     [workload] = hub.get("hub", "workloads")["items"]
     assert _condition(workload, "Finished")["reason"] == "Succeeded"
-    hub.until(lambda: not hub.get(cluster, "workloads,jobs")["items"], "the worker keeps what is finished")
+    assert "hello" in hub.on("hub", "logs job/first"), "the remote job stays for a while after its end"
     hub.on("hub", "delete job first")
+    hub.until(lambda: not hub.get(cluster, "workloads,jobs")["items"], "the worker keeps what the hub deleted")
 
 
 def _condition(obj: dict[str, Any], kind: str) -> dict[str, Any]:
     found: dict[str, Any] = next(each for each in obj["status"]["conditions"] if each["type"] == kind)
     return found
-
-
-def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:
-    for cluster in ("hub", "worker1", "worker2"):
-        hub.until(lambda name=cluster: not hub.get(name, "jobs")["items"], "a job is left")
 
 
 def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
@@ -75,3 +71,8 @@ def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
     assert "said on the worker" in shown
     hub.on("hub", "delete job speaks")
     hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
+
+
+def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:
+    for cluster in ("hub", "worker1", "worker2"):
+        hub.until(lambda name=cluster: not hub.get(name, "jobs")["items"], "a job is left")

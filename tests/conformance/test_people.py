@@ -168,5 +168,11 @@ def test_a_user_of_one_namespace_sees_that_one(gpuaas: Gpuaas, tmp_path: Path) -
     assert "forbidden" in gpuaas.refused("cancel", "--kubeconfig", mine, "-n", "team-a", "seen")
     assert "forbidden" in gpuaas.refused("stop", "--kubeconfig", mine, "clusterqueue", "team-a")
     sums = json.loads(gpuaas("gpus", "--kubeconfig", mine, "-o", "json"))
-    assert sums == [{**row, "perNode": []} for row in gpuaas.json("gpus")]
+    for own in ("perNode", "users", "queues"):
+        assert not any(row.pop(own) for row in sums), "who may only look sees no nodes, no others and uses no queue"
+    assert all(row["forYou"] == row["largestForYou"] == 0 for row in sums)
+    names = ("product", "resource", "nodes", "total", "used", "free", "largest")
+    assert [[row[name] for name in names] for row in sums] == [
+        [row[name] for name in names] for row in gpuaas.json("gpus")
+    ]
     assert gpuaas("cancel", "-n", "team-a", "seen") == "job/seen is cancelled\n"

@@ -80,7 +80,12 @@ def test_a_user_of_one_namespace_sees_its_jobs_and_how_many_gpus_are_free(
     assert "team-b" not in shell("top", "--kubeconfig", mine, "-o", "json")
     all_of_it = shell.json("gpus")
     sums = json.loads(shell("gpus", "--kubeconfig", mine, "-o", "json"))
-    assert sums == [{**row, "perNode": []} for row in all_of_it]
+    own = ("perNode", "users", "forYou", "largestForYou", "queues")
+    assert [{key: row[key] for key in row if key not in own} for row in sums] == [
+        {key: row[key] for key in row if key not in own} for row in all_of_it
+    ]
+    assert all(row["perNode"] == [] and row["users"] == {} for row in sums), "of nodes and others nothing is said"
+    assert all({each["namespace"] for each in row["queues"]} <= {"team-a"} for row in sums)
     assert any(row["used"] for row in sums)
     assert "forbidden" in shell.refused("queues", "--kubeconfig", mine)
 

@@ -7,6 +7,7 @@ Preemptions of a namespace sees the ledger's entries about its jobs. `Views` has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from gpuaas.apiserver.security.identity import User
 from gpuaas.client.kueue import CLUSTER_QUEUES, PREEMPTIONS, WORKLOADS
@@ -19,11 +20,22 @@ from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import JobRow
 from gpuaas.views.snapshot import Snapshot
 
+
+class Reasons(Protocol):
+    """One word for why a workload waits (controllers.kueue.waiting)."""
+
+    def of(self, key: str) -> str: ...
+
+    def counted(self, cluster_queue: str) -> list[tuple[str, int]]: ...
+
+
 MayList = Callable[[User, Resource, str], bool]
 
 
 class PageRows:
     def __init__(self, snapshot: Snapshot, may_list: MayList, positions: Callable[[], Positions]) -> None:
+        self.reasons: Reasons | None = None
+        """Set where there is an engine."""
         self._snapshot = snapshot
         self._may_list = may_list
         self._positions = positions
@@ -39,6 +51,16 @@ class PageRows:
             for row in self._rows_at({key for key, place in self._positions().items() if place == 1})
             if takes(row.namespace)
         ]
+
+    def reason(self, row: JobRow) -> str:
+        """Of a row that was listed for the user."""
+        return self.reasons.of(f"{row.namespace}/{row.workload}") if self.reasons and row.state == "Pending" else ""
+
+    def reason_counts(self, user: User, cluster_queue: str) -> list[tuple[str, int]]:
+        """How many workloads wait for which reason; nothing for who may not see all of them."""
+        if self.reasons is None or not self._may_list(user, WORKLOADS, ""):
+            return []
+        return self.reasons.counted(cluster_queue)
 
     def preemptions(self, user: User, *, since: str = "", limit: int = 100) -> tuple[list[PreemptionRow], bool]:
         """The newest first, back to a time; and whether there are more."""

@@ -6,6 +6,7 @@ a line in the log. Non-resource paths are in module nonresource, subresources in
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -59,6 +60,10 @@ _NO_NAMES = (".", "..")  # parts of a path that mean no object
 _NO_CACHE = (b"cache-control", b"no-cache, private")
 _NAMELESS = frozenset(("create", "list", "deletecollection"))  # verbs of a collection, not of an object
 
+_PAGES = re.compile(
+    r"/(ui(/|$)|ws/|auth/status$|api/(workload|clusterqueue|localqueue|resourceflavor|cohort|event|node|pod)/)"
+)
+
 
 class NotebookOrigin(ApiError):
     """A page of a notebook asks: a tenant's code, in the browser of the user who opened it."""
@@ -76,7 +81,7 @@ class Server:
         self.ready = True
         self.health = Health()
         self.turns = Turns()  # for those who work behind the server
-        self.pages: Callable[[Request, Cluster, str], Answer | Awaitable[Answer]] | None = None  # what is below /ui
+        self.pages: Callable[[Request, Cluster, str], Answer | Awaitable[Answer]] | None = None  # what `is_page` says
         self._workers = Workers()
 
     def handle(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -131,7 +136,7 @@ class Server:
         if b"origin" in request.headers and is_notebook_origin(request.headers[b"origin"]):
             raise NotebookOrigin("the Origin header names a notebook's page; this server answers none of them")
         cluster, path = self.cluster_of(request.path)
-        if self.pages is not None and (path.startswith("/ui/") or path == "/ui"):
+        if self.pages is not None and is_page(path):
             return self.pages(request, cluster, path)
         info = _understood(request, path)
         shows_credentials = b"authorization" in request.headers
@@ -292,6 +297,11 @@ class Server:
     def _body(self, request: Request, body: bytes, wanted: Wanted, op: Operation) -> Response:
         body, encoding = compressed(body, request.headers)
         return Response(200, body, content_type(wanted), (*_headers(op.warnings), *encoding))
+
+
+def is_page(path: str) -> bool:
+    """Whether a path belongs to the pages, or to the addresses that KueueViz's front end asks for."""
+    return _PAGES.match(path) is not None
 
 
 def _understood(request: Request, path: str) -> RequestInfo:

@@ -190,7 +190,7 @@ class Views:
     def _uses_a_queue(self, user: User) -> bool:
         """Whether there is a namespace with a queue where the user may see the queue or submit to it."""
         return any(
-            self.may_list(user, LOCAL_QUEUES, where) or self.may(user, "create", JOBS, where)
+            self.may_list(user, LOCAL_QUEUES, where) or self._may_submit(user, where)
             for where in ("", *self._snapshot.queues.namespaces())
         )
 

@@ -34,6 +34,19 @@ def watched(request: Request, stream: Stream) -> Answer:
     return _refused(400) if len(offered) > 1 else _upgraded(request, stream, _lines, "".join(offered))
 
 
+def spoken(request: Request, stream: Stream, protocol: str) -> Answer:
+    """A stream of lines, each a message, with this subprotocol; the caller has checked that it was offered."""
+    return _upgraded(request, stream, _lines, protocol)
+
+
+def turn_away(writer: StreamWriter) -> None:
+    """Ends a WebSocket whose client may not hear it, or no longer: with the code of a violated policy."""
+    if isinstance(writer, _Conversation):
+        writer.end(_POLICY.to_bytes(2, "big"))
+    else:
+        writer.close()
+
+
 def read(request: Request, stream: Stream) -> Answer:
     """Bytes, over a WebSocket where one is asked for: the first subprotocol that says how."""
     if not asks_for_socket(request.headers):
@@ -117,9 +130,9 @@ class _Conversation(StreamWriter, asyncio.Protocol):
             self.abort()
 
     def close(self) -> None:
-        self._end(_NORMAL.to_bytes(2, "big"))
+        self.end(_NORMAL.to_bytes(2, "big"))
 
-    def _end(self, reason: bytes) -> None:
+    def end(self, reason: bytes) -> None:
         if self.closed:
             return
         self._transport.write(frame(_CLOSE, reason))
@@ -140,13 +153,13 @@ class _Conversation(StreamWriter, asyncio.Protocol):
         while not self.closed and len(self._heard) >= 2:
             start, size = _extent(self._heard)
             if not self._heard[1] & 0x80:
-                self._end(_PROTOCOL_ERROR.to_bytes(2, "big"))
+                self.end(_PROTOCOL_ERROR.to_bytes(2, "big"))
             elif size > _LARGEST:
-                self._end(_TOO_BIG.to_bytes(2, "big"))
+                self.end(_TOO_BIG.to_bytes(2, "big"))
             elif len(self._heard) < start + size:
                 return
             elif not self._allowance.spend(self._loop.time(), 0):
-                self._end(_POLICY.to_bytes(2, "big"))
+                self.end(_POLICY.to_bytes(2, "big"))
             else:
                 self._hear(self._heard[0] & 0xF, start, size)
                 del self._heard[: start + size]
@@ -158,7 +171,7 @@ class _Conversation(StreamWriter, asyncio.Protocol):
         if kind == _PING:
             self._transport.write(frame(_PONG, payload))
         else:
-            self._end(payload[:2])
+            self.end(payload[:2])
 
     def pause_writing(self) -> None:
         if self.on_pause is not None:

@@ -202,7 +202,7 @@ class Home:
             return None
         try:
             said = json.loads((self.state).read_text())
-            pages = str(said.get("pages", ""))
+            pages = str(said["pages"]) if "pages" in said else ""
             return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"], pages)
         except (OSError, ValueError, KeyError, TypeError):
             return None

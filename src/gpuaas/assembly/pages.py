@@ -8,6 +8,7 @@ an answer says that the control plane is starting.
 import contextlib
 import hashlib
 import logging
+import os
 from collections.abc import Awaitable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,7 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.http import Answer, Request, Response
 from gpuaas.apiserver.listener import Listener, listen
 from gpuaas.apiserver.notebooks.proxy import BODY_LIMIT, NotebookProxy
-from gpuaas.apiserver.server import Server
+from gpuaas.apiserver.server import Server, is_page
 from gpuaas.apiserver.views import Views
 from gpuaas.assembly.home import Home, Unusable
 from gpuaas.base.clock import Clock
@@ -25,6 +26,7 @@ from gpuaas.views.rows import GROUP
 
 if TYPE_CHECKING:
     from gpuaas.web.door import Door
+    from gpuaas.web.kueueviz import KueueViz
 
 _log = logging.getLogger("gpuaas")
 _LOOPBACK: Final = "127.0.0.1"
@@ -46,6 +48,7 @@ class Pages:
         self._mark = hashlib.sha256(authority).hexdigest()[:8]
         self._names = names
         self._door: Door | None = None
+        self._kueueviz: KueueViz | None = None
         self._plain: Listener | None = None
         self._notebooks = notebooks
         server.pages = self._answer
@@ -88,14 +91,17 @@ class Pages:
         """Loads them; to be called in a thread, beside the first requests."""
         from gpuaas.web.actions import ACTIONS
         from gpuaas.web.door import Door, Place, Settings
-        from gpuaas.web.pages import PAGES
+        from gpuaas.web.kueueviz import KueueViz
+        from gpuaas.web.pages import DEVELOPMENT, PAGES
 
-        settings = Settings(self._mark, self._names, self.address, PAGES, ACTIONS)
+        pages = (*PAGES, *DEVELOPMENT) if os.environ.get("GPUAAS_DEVELOPMENT") else PAGES
+        settings = Settings(self._mark, self._names, self.address, pages, ACTIONS)
         places = {
             name: Place(cluster, self._server.access[name], partial(_views_of, cluster))
             for name, cluster in self._server.clusters.items()
         }
         self._door = Door(settings, places, self._server.answer_as, self._clock)
+        self._kueueviz = KueueViz(places, self._names, self._clock)
 
     def _answer(self, request: Request, cluster: Cluster, path: str) -> Answer | Awaitable[Answer]:
         return self._asked(request, cluster, path, plain=False)
@@ -107,13 +113,15 @@ class Pages:
             return Response(302, b"", b"text/plain", ((b"location", b"/ui/"), *_NOT_KEPT))
         with contextlib.suppress(PageNotFound):
             cluster, path = self._server.cluster_of(request.path)
-            if path == "/ui" or path.startswith("/ui/"):
+            if is_page(path):
                 return self._asked(request, cluster, path, plain=True)
         return Response(404, _ELSEWHERE, b"text/plain; charset=utf-8")
 
     def _asked(self, request: Request, cluster: Cluster, path: str, *, plain: bool) -> Answer | Awaitable[Answer]:
         if self._door is None:
             return Response(503, _STARTING, b"text/html; charset=utf-8", _NOT_KEPT)
+        if self._kueueviz is not None and not path.startswith("/ui"):
+            return self._kueueviz.answer(request, cluster.name, path, plain=plain)
         return self._door.answer(request, cluster.name, path, plain=plain)
 
 

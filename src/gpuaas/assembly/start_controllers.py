@@ -61,10 +61,11 @@ async def start_controllers(
     statuses = next(each for each in made if isinstance(each, QueueStatuses))
     mount_visibility(parts.cluster, core)
     parts.cluster.metrics.append(core.collector(statuses).lines)
-    made += (ViewsServer(parts, deps, core), *executors(parts, deps, fleet, home, gpus))
+    views = ViewsServer(parts, deps, core)
+    made += (views, *executors(parts, deps, fleet, home, gpus))
+    made += multikueue_loops(parts, deps, core.counts.series, views)
     if "odh" not in parts.strict:
         made += (ConvertedProfiles(deps), DefaultProfiles(deps), ProfileReaders(deps))
-    made += multikueue_loops(parts, deps, core.counts.series)
     made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
     controllers = Controllers(deps, made)
     await controllers.start()

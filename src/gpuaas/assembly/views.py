@@ -1,6 +1,6 @@
 """Wires views.gpuaas.dev: rows fed by the store, places in queues and reasons from the control plane's own engine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuaas.apiserver.views import Views, mount_views
@@ -25,6 +25,8 @@ class ViewsServer(Loop):
         self._parts = parts
         self._informers = deps.informers
         self._core = core
+        self.beside: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
+        """More evidence about a Workload, by namespace and name: what other clusters say of its copies."""
 
     async def run(self) -> None:
         await self._core.synced()
@@ -39,6 +41,7 @@ class ViewsServer(Loop):
             core.engine.left,
             Effects(core.engine, self.clock, self._parked_by, lambda obj: core.mirror.reader.workload(obj)),
         )
+        views.pages.reasons = core.waiting
         mount_views(self._parts.cluster, views)
 
     def _parked_by(self, key: str) -> str:
@@ -51,4 +54,6 @@ class ViewsServer(Loop):
     def _explain(self, namespace: str, name: str, may_list: MayList) -> Mapping[str, Any]:
         now = round(self.clock.now() * 1000)
         configuration = self._parts.configured.now
-        return explain_workload(self._informers, self._core.engine, configuration, namespace, name, may_list, now)
+        found = explain_workload(self._informers, self._core.engine, configuration, namespace, name, may_list, now)
+        more = self.beside(namespace, name)
+        return {**found, "evidence": [*found["evidence"], *more]} if more else found

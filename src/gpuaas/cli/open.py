@@ -17,6 +17,9 @@ from gpuaas.cli.context import Target, WrongOption, on_a_cluster
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
 
+_TRIES = 40
+_AGAIN = 0.25  # seconds
+
 
 @click.command("open")
 @click.argument("what", default="", metavar="[notebook/NAME]")
@@ -43,18 +46,24 @@ async def _notebook_link(name: str, client: "HttpClient", namespace: str) -> dic
 
 
 async def _link(client: "HttpClient", _: str) -> dict[str, Any]:
+    import asyncio
+
     import msgspec
 
     from gpuaas.base.errors import ApiError
 
-    try:
-        said = msgspec.json.decode(await client.raw("POST", "/ui/link"))
-    except ApiError as error:
-        if error.code == 404:
-            raise click.ClickException(
-                "this cluster has no dashboard of gpuaas: only the embedded server does"
-            ) from None
-        raise
+    for last in (False,) * _TRIES + (True,):
+        try:
+            said = msgspec.json.decode(await client.raw("POST", "/ui/link"))
+            break
+        except ApiError as error:
+            if error.code == 503 and not last:  # it is starting
+                await asyncio.sleep(_AGAIN)
+            elif error.code in (403, 404, 405):
+                words = "this cluster has no dashboard of gpuaas: the embedded server has one (gpuaas up)"
+                raise click.ClickException(words) from None
+            else:
+                raise
     server = urlsplit(client.access.server)
     here = (server.hostname or "") in ("127.0.0.1", "::1", "localhost")
     start = said["local"] if here and said["local"] else f"{server.scheme}://{server.netloc}"

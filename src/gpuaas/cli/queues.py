@@ -22,7 +22,7 @@ QUEUE_COLUMNS = Columns(
 GPU_COLUMNS = Columns(("product", "resource", "nodes", "total", "used", "free", "cards"), spare=("resource", "nodes"))
 _FREE_COLUMNS = Columns(
     (*GPU_COLUMNS.always, "largest", "forYou", "users"),
-    spare=(*GPU_COLUMNS.spare, "users", "largest"),
+    spare=(*GPU_COLUMNS.spare, "cards", "users", "largest"),
     headings={"largest": "ON ONE NODE", "forYou": "FOR YOU", "users": "USER"},
 )
 _NODE_COLUMNS = Columns(
@@ -94,6 +94,11 @@ def gpus(target: Target, by_card: bool, user: Whose) -> None:
         if rows and rows[0]["used"] is None:
             hint = "gpuaas queues shows the quotas"
             click.echo(f"how many are in use only shows to who may list all pods; {hint}", err=True)
+        if rows:
+            from gpuaas.cli.cards import foreign_lines
+
+            for words in target.work(foreign_lines):
+                click.echo(words, err=True)
 
     target.show(rows, in_words)
 
@@ -122,15 +127,11 @@ def held_by(owner: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Those of which this user holds some, with what others hold left out; all of them without one."""
     if not owner:
         return rows
-    return [
-        {**row, "users": _only(owner, row), "perNode": [each for each in row["perNode"] if owner in each["users"]]}
-        for row in rows
-        if owner in row["users"]
-    ]
 
+    def only(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**row, "users": {owner: row["users"][owner]}} for row in rows if owner in row["users"]]
 
-def _only(owner: str, row: dict[str, Any]) -> dict[str, int]:
-    return {owner: row["users"][owner]}
+    return [{**row, "perNode": only(row["perNode"])} for row in only(rows)]
 
 
 def _named(row: dict[str, Any]) -> dict[str, Any]:

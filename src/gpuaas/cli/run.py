@@ -319,8 +319,20 @@ async def nodes_of(client: "HttpClient", namespace: str) -> tuple[set[str], set[
     try:
         found = await read.node_types(client)
     except ApiError:
-        return ({"process"} if await _may_run_processes(client, namespace) else set()), set()
+        executors = {"process"} if await _may_run_processes(client, namespace) else set()
+        return executors, await _products(client)
     return set(found.executors), set(found.products)
+
+
+async def _products(client: "HttpClient") -> set[str]:
+    """For who may not see nodes but use a queue: sums of GPUs name the products."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.views import read
+
+    try:
+        return {row.product for row in await read.gpus(client, details=False)}
+    except ApiError:
+        return set()
 
 
 async def _may_run_processes(client: "HttpClient", namespace: str) -> bool:

@@ -73,6 +73,10 @@ class Pending:
     def __len__(self) -> int:
         return sum(b.size for b in self._buckets.values()) + len(self.held) + (self.inflight is not None)
 
+    def shapes(self) -> Iterator[tuple[Shape, int]]:
+        """Each shape that is queued, with how many workloads have it."""
+        return ((bucket.shape, bucket.size) for bucket in self._buckets.values() if bucket.size)
+
     def push(self, item: Item) -> None:
         """Queue the item; if its shape is parked it waits with the others of its shape."""
         if item.queued:

@@ -98,6 +98,7 @@ class GpuGuard(Loop):
         self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
         self._asked_daemon: dict[str, float] = {}  # when it was last asked whether it lives
         self._positions: dict[str, int] = {}  # in the logs of MPS servers
+        self.on_verdict: Callable[[Object], None] = lambda _: None
         self.looked = asyncio.Event()  # foreign processes are known
 
     # What the kubelet asks
@@ -176,6 +177,7 @@ class GpuGuard(Loop):
             return
         words = f"{overrun.in_words}; stopped, its neighbours on the card go on"
         first = await self._in_thread(partial(self._end, overrun.pod, Verdict(OVER_LIMIT, words), overrun.pids))
+        self.on_verdict(pod)
         if first:
             self.recorder.event(PODS, pod, WARNING, OVER_LIMIT, words)
 
@@ -366,6 +368,7 @@ class GpuGuard(Loop):
         for pod in self._on_mps_card(card):
             if await self._in_thread(partial(self._end, uid_of(pod), verdict, ())):
                 self.recorder.event(PODS, pod, WARNING, verdict.reason, verdict.message[:1024])
+            self.on_verdict(pod)
 
     def _on_mps_card(self, card: str) -> list[Object]:
         return [

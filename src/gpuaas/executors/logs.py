@@ -57,7 +57,7 @@ class Logs:
         self._nodes = nodes
 
     def waits_for(self, pod: Mapping[str, Any]) -> bool:
-        return False  # as a kubelet: a request that comes too early gets an error
+        return False  # as a kubelet does: a request before the start is refused
 
     async def read(self, pod: Mapping[str, Any], options: Options) -> AsyncIterator[bytes]:
         source = self._source(pod)

@@ -56,7 +56,6 @@ class Run:
     grace: float = math.inf
     refers: bool = False  # to config maps or secrets that were not looked for yet, or not found
     reported: tuple[str, ...] = ()  # messages about missing references
-    gpu_memory: str = ""  # the budget its annotation or its job's asks for
 
     def put_back(self, seconds: float) -> None:
         """The clock was: what has happened so far stays as long ago as it was."""
@@ -152,7 +151,7 @@ class SimulatedKubelet(Kubelet):
         if left <= 0:
             await self._cut_short(pod, run)
             return None
-        if run.started is not None and (excess := _excess(pod, run)) is not None:
+        if run.started is not None and (excess := _excess(pod)) is not None:
             await self._end_for(pod, run, memory.OVER_LIMIT, str(excess))
             return None
         wait = await self._start(pod, run) if run.started is None else await self._go_on(pod, run)
@@ -207,9 +206,8 @@ class SimulatedKubelet(Kubelet):
 
     async def _begin(self, pod: Object) -> Run:
         """Take the pod on, or, after a restart of ours, up again."""
-        wishes = await self._owners.wishes(pod)
-        life, asked = life_of(pod, wishes, self._speed), wishes.get(memory.ASKED, "")
-        run = Run(life.without_lines(), self.clock.now(), refers=refers(pod["spec"]), gpu_memory=asked)
+        life = life_of(pod, await self._owners.wishes(pod), self._speed)
+        run = Run(life.without_lines(), self.clock.now(), refers=refers(pod["spec"]))
         for one in (pod.get("status") or {}).get("containerStatuses") or ():
             run.restarts = max(run.restarts, int(one.get("restartCount", 0)))
             running = (one.get("state") or {}).get("running")
@@ -408,9 +406,9 @@ class SimulatedKubelet(Kubelet):
         return self._hosts[pod["spec"]["nodeName"]]
 
 
-def _excess(pod: Mapping[str, Any], run: Run) -> memory.Excess | None:
+def _excess(pod: Mapping[str, Any]) -> memory.Excess | None:
     used = annotations_of(pod).get(memory.USED)
-    return memory.excess_of(held_by(pod), used, run.gpu_memory) if used else None
+    return memory.excess_of(held_by(pod), used) if used else None
 
 
 def _was_scheduled(pod: Mapping[str, Any]) -> bool:

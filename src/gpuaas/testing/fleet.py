@@ -10,15 +10,15 @@ from gpuaas.client.kueue import KUEUE
 from gpuaas.client.ocm import MANAGED_CLUSTERS, MULTIKUEUE_CLUSTERS, OCM
 from gpuaas.client.protocol import Client, Object
 from gpuaas.client.resources import NODES, SECRETS
-from gpuaas.fleet.hub.connections import encoded, kubeconfig
 from gpuaas.fleet.hub.hub import Hub
-from gpuaas.fleet.hub.joining import BINDINGS
+from gpuaas.fleet.hub.joining import BINDINGS, ROLE_BINDINGS, ROLES
 from gpuaas.fleet.hub.names import IMPORT_SECRET
+from gpuaas.fleet.hub.reading import encoded, kubeconfig
 from gpuaas.runtime.controller import Controllers, Deps
 from gpuaas.testing.cluster import BUILT_IN, FakeCluster
 from gpuaas.testing.time import Stage
 
-KINDS = (*BUILT_IN, BINDINGS, *KUEUE, *OCM)
+KINDS = (*BUILT_IN, BINDINGS, ROLES, ROLE_BINDINGS, *KUEUE, *OCM)
 GPU = "nvidia.com/gpu"
 
 

@@ -5,14 +5,15 @@ of a product `for_you` is, for the best of the user's queues, the sum over its f
 quota that is left (borrowed included, without preemption) and what nodes of the flavor have free. `largest` asks the same
 for one pod, which has to fit on one node: "16 free, the largest 4" says that a pod of 8 waits.
 
-Pure. Nodes are put in classes by the labels that flavors look at, so the cost is nodes times those labels plus classes
-times flavors of queues, and queues of one ClusterQueue are computed once.
+Pure. The stock of nodes is the same for all users: nodes are put in classes by the labels that flavors look at, so it
+costs nodes times those labels, and for each flavor the classes that share its rarest label. A user's rows then cost
+queues times flavors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from gpuaas.views.rows import FreeRow, QueueGpus
@@ -48,69 +49,68 @@ class _Sum:
     free: int = 0
     largest: int = 0
 
-    def add(self, total: int, free: int) -> None:
+    def add(self, total: int, free: int, largest: int) -> None:
         self.total += total
         self.free += free
-        self.largest = max(self.largest, free)
+        if largest > self.largest:
+            self.largest = largest
 
 
-@dataclass(slots=True)
-class _Class:
-    """Nodes that flavors cannot tell apart."""
-
-    labels: Labels
-    sums: dict[_Kind, _Sum] = field(default_factory=dict)
+_Sums = dict[_Kind, _Sum]
 
 
-def free_rows(
-    nodes: Iterable[NodeOffer],
-    flavors: Mapping[str, Labels],
-    queues: Sequence[UsableQueue],
-    left: Mapping[str, Left],
-) -> list[FreeRow]:
-    """By product and resource. `flavors`: their node labels. `left`: by ClusterQueue; one that admits nothing is not
-    in it."""
-    classes, all_of = _classes(nodes, {key for labels in flavors.values() for key in labels})
-    names = dict.fromkeys(queue.cluster_queue for queue in queues if queue.cluster_queue in left)
-    given = {name: _given(left[name], flavors, classes) for name in names}
-    return [_row(kind, found, queues, given) for kind, found in sorted(all_of.items())]
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """What nodes have, the same for all users."""
+
+    all_of: Mapping[_Kind, _Sum]
+    by_flavor: Mapping[str, Mapping[_Kind, _Sum]]
+    """Of the nodes that each flavor stands for."""
 
 
-def _classes(nodes: Iterable[NodeOffer], keys: Collection[str]) -> tuple[list[_Class], dict[_Kind, _Sum]]:
-    classes: dict[tuple[str | None, ...], _Class] = {}
-    all_of: dict[_Kind, _Sum] = {}
-    ordered = sorted(keys)
+def stock_of(nodes: Iterable[NodeOffer], flavors: Mapping[str, Labels]) -> Stock:
+    """`flavors`: their node labels."""
+    keys = sorted({key for labels in flavors.values() for key in labels})
+    all_of: _Sums = {}
+    classes: dict[tuple[str | None, ...], _Sums] = {}
     for node in nodes:
-        where = tuple(node.labels.get(key) for key in ordered)
-        found = classes.get(where)
-        if found is None:
-            found = classes[where] = _Class(node.labels)
+        sums = classes.setdefault(tuple(node.labels.get(key) for key in keys), {})
         for resource, (total, free) in node.gpus.items():
-            kind = (node.product, resource)
-            for sums in (all_of, found.sums):
-                sums.setdefault(kind, _Sum()).add(total, free if node.usable else 0)
-    return list(classes.values()), all_of
+            kind, placeable = (node.product, resource), free if node.usable else 0
+            for each in (all_of, sums):
+                each.setdefault(kind, _Sum()).add(total, placeable, placeable)
+    with_label: dict[tuple[int, str | None], list[tuple[str | None, ...]]] = {}
+    for where in classes:
+        for index, value in enumerate(where):
+            with_label.setdefault((index, value), []).append(where)
+    at = {key: index for index, key in enumerate(keys)}
+    by_flavor: dict[str, _Sums] = {}
+    for name, labels in flavors.items():
+        wanted = [(at[key], value) for key, value in labels.items()]
+        found = by_flavor[name] = {}
+        # Of the labels, the one that the fewest classes have: a flavor for one host looks at one class.
+        some = min((with_label.get(each, []) for each in wanted), key=len) if wanted else list(classes)
+        for where in some:
+            if all(where[index] == value for index, value in wanted):
+                for kind, each_sum in classes[where].items():
+                    found.setdefault(kind, _Sum()).add(each_sum.total, each_sum.free, each_sum.largest)
+    return Stock(all_of, by_flavor)
 
 
-def _given(left: Left, flavors: Mapping[str, Labels], classes: Sequence[_Class]) -> dict[_Kind, _Sum]:
+def free_rows(stock: Stock, queues: Sequence[UsableQueue], left: Mapping[str, Left]) -> list[FreeRow]:
+    """By product and resource. `left`: by ClusterQueue; one that admits nothing is not in it."""
+    names = dict.fromkeys(queue.cluster_queue for queue in queues if queue.cluster_queue in left)
+    given = {name: _given(left[name], stock) for name in names}
+    return [_row(kind, found, queues, given) for kind, found in sorted(stock.all_of.items())]
+
+
+def _given(left: Left, stock: Stock) -> _Sums:
     """What one ClusterQueue would admit, of what is free."""
-    given: dict[_Kind, _Sum] = {}
+    given: _Sums = {}
     for (flavor, resource), quota in left.items():
-        wanted = flavors.get(flavor)
-        if wanted is None or quota <= 0:
-            continue
-        placed: dict[_Kind, _Sum] = {}
-        for each in classes:
-            if all(each.labels.get(key) == value for key, value in wanted.items()):
-                for kind, found in each.sums.items():
-                    if kind[1] == resource:
-                        total = placed.setdefault(kind, _Sum())
-                        total.free += found.free
-                        total.largest = max(total.largest, found.largest)
-        for kind, found in placed.items():
-            best = given.setdefault(kind, _Sum())
-            best.free += min(quota, found.free)
-            best.largest = max(best.largest, min(quota, found.largest))
+        for kind, found in stock.by_flavor.get(flavor, {}).items():
+            if kind[1] == resource:
+                given.setdefault(kind, _Sum()).add(found.total, min(quota, found.free), min(quota, found.largest))
     return given
 
 

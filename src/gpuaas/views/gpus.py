@@ -60,7 +60,8 @@ class Gpus:
         else:
             self._nodes[name] = _node_of(obj)
 
-    def pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
+    def pod_changed(self, namespace: str, name: str, obj: View | None) -> bool:
+        """Whether it holds other GPUs than before."""
         before = self._pods.pop((namespace, name), None)
         if before is not None:
             self._account(namespace, name, before, sign=-1)
@@ -68,6 +69,7 @@ class Gpus:
         if obj is not None and held is not None:
             pod = self._pods[namespace, name] = _Pod(*held, owner_named(obj))
             self._account(namespace, name, pod, sign=1)
+        return before != self._pods.get((namespace, name))
 
     def types(self) -> NodeTypes:
         executors = {node.executor for node in self._nodes.values()} - {""}

@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
 
 from gpuaas.api.owner import owner_named
 from gpuaas.base.quantity import parse_quantity
@@ -63,6 +62,7 @@ class _Kept:
     row: JobRow  # position, ClusterQueue and nodes as the Workload alone tells them
     shared: tuple[tuple[str, str, int], ...]  # by flavor, what it was given of cards
     family: Family  # uids under which its pods can be found, and its own key
+    filled: JobRow  # as it was read last
 
 
 class Jobs:
@@ -83,7 +83,7 @@ class Jobs:
             del self._by_time[bisect_left(self._by_time, (before.row.created, key))]
         if workload is not None:
             row = row_of(workload)
-            self._kept[key] = _Kept(row, given_cards(workload), family_of(workload))
+            self._kept[key] = _Kept(row, given_cards(workload), family_of(workload), row)
             insort(self._by_time, (row.created, key))
             if row.state not in FINISHED:
                 self._count(namespace, 1)
@@ -150,13 +150,16 @@ class Jobs:
 
     def _filled(self, kept: _Kept, positions: Positions, nodes_of: Callable[[Family], list[str]] | None) -> JobRow:
         row = kept.row
-        return msgspec.structs.replace(
-            row,
-            position=positions.get(f"{row.namespace}/{row.workload}"),
-            cluster_queue=row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue),
-            nodes=UNSET if nodes_of is None else nodes_of(kept.family),
-            gpus=in_text(self._flavors.cards(kept.shared)) if kept.shared and self._flavors.any_shared else row.gpus,
-        )
+        found = {
+            "position": positions.get(f"{row.namespace}/{row.workload}"),
+            "cluster_queue": row.cluster_queue or self._cluster_queue_of(row.namespace, row.queue),
+            "gpus": in_text(self._flavors.cards(kept.shared)) if kept.shared and self._flavors.any_shared else row.gpus,
+        }
+        if nodes_of is not None:
+            return msgspec.structs.replace(row, **found, nodes=nodes_of(kept.family))
+        if any(getattr(kept.filled, name) != value for name, value in found.items()):
+            kept.filled = msgspec.structs.replace(row, **found)
+        return kept.filled
 
     def _count(self, namespace: str, change: int) -> None:
         number = self._unfinished.get(namespace, 0) + change

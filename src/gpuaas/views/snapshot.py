@@ -23,7 +23,7 @@ from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
 from gpuaas.views.dashboard import FOLLOWED_BY_PAGES, Dashboard
 from gpuaas.views.flavors import Flavors
-from gpuaas.views.free import Left, free_rows
+from gpuaas.views.free import Left, Stock, free_rows, stock_of
 from gpuaas.views.gpus import Gpus
 from gpuaas.views.jobs import Jobs
 from gpuaas.views.places import Places
@@ -63,12 +63,13 @@ class Snapshot:
         self.places = Places()
         self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
         self.dashboard = None if now is None else Dashboard(self.queues.cluster_queue_of, now)
+        self._stock: Stock | None = None  # until a node, a flavor or a pod with GPUs changes
         self._takers: dict[Resource, Take] = {
             WORKLOADS: self.jobs.changed,
             CLUSTER_QUEUES: lambda _, name, obj: self.queues.cluster_queue_changed(name, obj),
-            RESOURCE_FLAVORS: lambda _, name, obj: self.flavors.changed(name, obj),
+            RESOURCE_FLAVORS: self._flavor_changed,
             LOCAL_QUEUES: self.queues.local_queue_changed,
-            NODES: lambda _, name, obj: self.gpus.node_changed(name, obj),
+            NODES: self._node_changed,
             PODS: self._pod_changed,
             **{resource: partial(self.places.owner_changed, resource.kind) for resource in BETWEEN},
         }
@@ -92,8 +93,19 @@ class Snapshot:
         queues = self.queues.usable(may_use)
         names = dict.fromkeys(queue.cluster_queue for queue in queues)
         quotas = {name: found for name in names if (found := left(name)) is not None}
-        return free_rows(self.gpus.offers(), self.flavors.node_labels, queues, quotas)
+        if self._stock is None:
+            self._stock = stock_of(self.gpus.offers(), self.flavors.node_labels)
+        return free_rows(self._stock, queues, quotas)
+
+    def _node_changed(self, _: str, name: str, obj: View | None) -> None:
+        self._stock = None
+        self.gpus.node_changed(name, obj)
+
+    def _flavor_changed(self, _: str, name: str, obj: View | None) -> None:
+        self._stock = None
+        self.flavors.changed(name, obj)
 
     def _pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
-        self.gpus.pod_changed(namespace, name, obj)
+        if self.gpus.pod_changed(namespace, name, obj):
+            self._stock = None
         self.places.pod_changed(namespace, name, obj)

@@ -48,7 +48,7 @@ def views() -> Views:
     )
     seen.take_all(RESOURCE_FLAVORS, [flavor("l4")])
     quotas = {"other": {("l4", "nvidia.com/gpu"): 7}}
-    return Views(seen, RBAC, dict, lambda namespace, name, _: {"subject": f"{namespace}/{name}"}, quotas.get)
+    return Views(seen, RBAC, dict, lambda namespace, name, _: {"subject": f"{namespace}/{name}"}, left=quotas.get)
 
 
 def jobs_of(who: User, **more: Any) -> list[str]:
@@ -206,6 +206,8 @@ def _names(api: Api) -> list[str]:
         ("GET", "/namespaces/default/jobs/before/why/more", 404),
         ("GET", "/jobs/before/why", 404),
         ("GET", "/namespaces/default/jobs/before", 404),
+        ("GET", "/free", 200),
+        ("GET", "/namespaces/default/free", 200),
         ("GET", "/queues", 200),
         ("GET", "/namespaces/default/queues", 200),
         ("GET", "/gpus", 200),

@@ -50,35 +50,34 @@ def test_what_a_flavor_carries_is_read_back() -> None:
     assert shares_of_flavor(None) == {}
 
 
-def held(memory: int = 40960, *, shares: int = 0, id_: str = "GPU-a") -> Held:
-    return Held("main", "nvidia.com/gpu", id_, id_.partition("::")[0], "NVIDIA A100", memory, 0, "", shares)
+def held(id_: str = "GPU-a", *, shares: int = 0, budget: int = 0) -> Held:
+    uuid = id_.partition("::")[0]
+    return Held("main", "nvidia.com/gpu", id_, uuid, "NVIDIA A100", 40960, shares=shares, budget=budget)
 
 
 @pytest.mark.parametrize(
-    ("devices", "asked", "budget"),
+    ("devices", "budget"),
     [
-        ([held()], "", 40960),
-        ([held(shares=4, id_="GPU-a::0")], "", 10240),
-        ([held(shares=4, id_="GPU-a::0"), held(shares=4, id_="GPU-a::1")], "", 20480),
-        ([held(shares=4, id_="GPU-a::0")], "12Gi", 12288),
-        ([held(shares=4, id_="GPU-a::0")], "400Gi", 40960),
-        ([held(shares=4, id_="GPU-a::0")], "much", 10240),
-        ([], "", 0),
+        ([held()], 40960),
+        ([held(budget=12288)], 12288),
+        ([held("GPU-a::0", shares=4, budget=10080)], 10080),
+        ([held("GPU-a::0", shares=4, budget=10080), held("GPU-a::1", shares=4, budget=10080)], 20160),
+        ([], 0),
     ],
 )
-def test_the_budget_is_what_was_asked_for_or_an_equal_part(devices: list[Held], asked: str, budget: int) -> None:
-    assert budget_of(devices, asked) == budget
+def test_a_pod_may_use_the_budgets_of_its_devices_together(devices: list[Held], budget: int) -> None:
+    assert budget_of(devices) == budget
 
 
 def test_only_use_above_the_budget_is_an_excess() -> None:
-    mine = [held(shares=4, id_="GPU-a::0")]
-    assert excess_of(mine, "10Gi") is None
-    found = excess_of(mine, "10241Mi")
-    assert str(found) == (
-        "the pod uses 10241 MiB of GPU memory, its budget is 10240 MiB (one of 4 shares of 40960 MiB; GPU 0, GPU-a)"
+    mine = [held("GPU-a::0", shares=4, budget=10080)]
+    assert excess_of(mine, "10080Mi") is None
+    assert str(excess_of(mine, "10081Mi")) == (
+        "the pod uses 10081 MiB of GPU memory, its budget is 10080 MiB (one of 4 shares of 40960 MiB; GPU 0, GPU-a)"
     )
     assert excess_of([], "10Gi") is None
     assert excess_of(mine, "no amount") is None
+    assert excess_of([held()], "41Gi") is not None, "not even a whole card has that much"
 
 
 def test_faults_name_cards_by_index_or_uuid_and_what_is_none_is_reported() -> None:

@@ -1,123 +1,222 @@
-"""Sharing by `gpuaas share`, and plans of MIG geometry: what is offered, whom it displaces, what it admits."""
+"""What a node offers under NVIDIA's configuration, and what a container gets."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
-from gpuaas.devices.advertise import config_in_force, keep
-from gpuaas.devices.cards import Card
-from gpuaas.devices.holding import Held, choose
-from gpuaas.devices.inventory import Pool, cards_shown, encode, simulated_cards, with_layout
-from gpuaas.devices.mig_plan import NodeCardsNow, Waiting, plans
-from gpuaas.devices.offer import offer
-from gpuaas.devices.plugin_config import PluginConfig
-from gpuaas.devices.sharing import Wish, WishError, config_of, displaced, read_wish, with_card
+from gpuaas.devices.allocate import RefusedError, allocate
+from gpuaas.devices.cards import Card, MigDevice
+from gpuaas.devices.health import xid_filter
+from gpuaas.devices.labels import Machine, labels
+from gpuaas.devices.mps import daemons
+from gpuaas.devices.offer import Offer, offer
+from gpuaas.devices.plugin_config import ConfigError, PluginConfig, check_flags, load
+from gpuaas.devices.preferred import NotEnoughError, prefer
+from gpuaas.devices.products import PRODUCTS
 
-CARDS = simulated_cards("n", Pool("NVIDIA-A100-SXM4-40GB", 2))
-ZERO, ONE = (card.uuid for card in CARDS)
-MIXED = PluginConfig(mig_strategy="mixed")
+H200, A10, V100 = PRODUCTS["H200-SXM5-141GB"], PRODUCTS["A10-24GB"], PRODUCTS["V100-SXM2-32GB"]
+MACHINE = Machine("580.159.04", 13000, "DGX H200")
+
+
+def cards(number: int, product: Any = A10, **more: Any) -> tuple[Card, ...]:
+    return tuple(Card(index, f"GPU-{index}", product, **more) for index in range(number))
+
+
+def sliced(*profiles: str, index: int = 0) -> Card:
+    devices = tuple(MigDevice(f"MIG-{index}-{at}", at, profile) for at, profile in enumerate(profiles))
+    return Card(index, f"GPU-{index}", H200, mig=True, devices=devices)
+
+
+def shared(replicas: int = 4, *, kind: str = "timeSlicing", name: str = "nvidia.com/gpu", **more: Any) -> PluginConfig:
+    section = {"resources": [{"name": name, "replicas": replicas}], **more}
+    return load({"version": "v1", "flags": {"mpsRoot": "/run/mps"}, "sharing": {kind: section}})
+
+
+def counts(offered: Offer) -> dict[str, int]:
+    return {resource: len(devices) for resource, devices in offered.items()}
 
 
 @pytest.mark.parametrize(
-    ("wish", "counts"),
+    ("node", "config", "expected"),
     [
-        (Wish("time-slicing", 4), {"nvidia.com/gpu": 8}),
-        (Wish("mps", 3), {"nvidia.com/gpu": 6}),
-        (Wish("none"), {"nvidia.com/gpu": 2}),
-        (Wish("time-slicing", 4, frozenset({ZERO})), {"nvidia.com/gpu": 1, "nvidia.com/gpu.shared": 4}),
-        (Wish("time-slicing", 4, frozenset({ZERO, ONE})), {"nvidia.com/gpu": 8}),
+        (cards(2), PluginConfig(), {"nvidia.com/gpu": 2}),
+        (cards(2), shared(), {"nvidia.com/gpu": 8}),
+        (cards(2), shared(renameByDefault=True), {"nvidia.com/gpu.shared": 8}),
+        (cards(2), shared(name="nvidia.com/mig-1g.18gb"), {"nvidia.com/gpu": 2}),
+        ((sliced("1g.18gb", "1g.18gb"),), PluginConfig(), {"nvidia.com/gpu": 1}),
+        ((sliced("1g.18gb", "1g.18gb"),), PluginConfig(mig_strategy="single"), {"nvidia.com/gpu": 2}),
+        (
+            (sliced("1g.18gb", "3g.71gb"), Card(1, "GPU-1", H200)),
+            PluginConfig(mig_strategy="mixed"),
+            {"nvidia.com/gpu": 1, "nvidia.com/mig-1g.18gb": 1, "nvidia.com/mig-3g.71gb": 1},
+        ),
+        ((), shared(), {}),
     ],
 )
-def test_what_a_wish_makes_the_node_offer_and_that_it_is_kept(wish: Wish, counts: dict[str, int]) -> None:
-    assert read_wish(wish.document()) == wish
-    config = config_of(wish, CARDS)
-    assert {name: len(devices) for name, devices in offer(CARDS, config).items()} == counts
-    kept = config_in_force(keep(config, "gpuaas share", says_strategy=False), CARDS)
-    assert kept is not None
-    assert {name: len(devices) for name, devices in offer(CARDS, kept).items()} == counts
+def test_what_a_node_offers(node: tuple[Card, ...], config: PluginConfig, expected: dict[str, int]) -> None:
+    assert counts(offer(node, config)) == expected
+
+
+def test_a_slice_with_media_engines_counts_as_the_plain_one_until_plugin_0_20() -> None:
+    node, config = (sliced("1g.18gb+me"),), PluginConfig(mig_strategy="mixed")
+    assert counts(offer(node, config)) == {"nvidia.com/mig-1g.18gb": 1}
+    assert counts(offer(node, config, anchored=True)) == {"nvidia.com/mig-1g.18gb.me": 1}
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("node", "complaint"),
     [
-        ("x", "must be JSON"),
-        ("[]", "must be JSON"),
-        ('{"strategy":"fair"}', "strategy is 'fair', must be time-slicing, mps or none"),
-        ('{"strategy":"mps","replicas":1}', "replicas is 1, must be from 2 to 1024"),
-        ('{"strategy":"mps","replicas":true}', "replicas is True"),
-        ('{"strategy":"mps","replicas":2,"cards":"all"}', "cards must be a list of UUIDs"),
+        ((sliced(),), "device 0 has no MIG devices configured"),
+        ((sliced("1g.18gb", "3g.71gb"),), "more than one MIG device type present on node"),
+        ((sliced("1g.18gb"), Card(1, "GPU-1", H200)), "must be configured with the same migEnabled value"),
     ],
 )
-def test_a_wish_that_cannot_be_names_the_field(text: str, words: str) -> None:
-    with pytest.raises(WishError, match=words):
-        read_wish(text)
+def test_the_single_strategy_wants_one_kind_of_slice(node: tuple[Card, ...], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        offer(node, PluginConfig(mig_strategy="single"))
 
 
-def test_a_card_the_node_has_not_is_refused() -> None:
-    with pytest.raises(WishError, match="the node has no card GPU-x"):
-        config_of(Wish("mps", 2, frozenset({"GPU-x"})), CARDS)
+@pytest.mark.parametrize(
+    ("sharing", "complaint"),
+    [
+        ({"timeSlicing": {}}, "no resources specified"),
+        ({"timeSlicing": {"resources": [{"replicas": 2}]}}, "no resource name specified"),
+        ({"timeSlicing": {"resources": [{"name": "gpu"}]}}, "no replicas specified"),
+        ({"timeSlicing": {"resources": [{"name": "gpu", "Replicas": 4}]}}, "no replicas specified"),
+        ({"timeSlicing": {"resources": [{"name": "gpu", "replicas": 1}]}}, "number of replicas must be >= 2"),
+        (
+            {"timeSlicing": {"resources": [{"name": "amd.com/gpu", "replicas": 2}]}},
+            "incorrect format for resource name",
+        ),
+        ({"mps": {"resources": [{"name": "gpu", "replicas": 2, "devices": "some"}]}}, "devices set as 'some'"),
+        ({"mps": {"resources": [{"name": "gpu", "replicas": 2, "devices": ["x"]}]}}, "unsupported type for device"),
+    ],
+)
+def test_a_wrong_sharing_section_is_named_as_the_plugin_names_it(sharing: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        load({"sharing": sharing})
 
 
-def test_cards_of_one_node_are_shared_alike_and_come_and_go_one_by_one() -> None:
-    four = Wish("time-slicing", 4)
-    first = with_card(None, four, ZERO, [ZERO, ONE])
-    assert first.cards == {ZERO}
-    assert with_card(first, four, ONE, [ZERO, ONE]).cards == {ZERO, ONE}
-    with pytest.raises(WishError, match="shared by time-slicing x 4"):
-        with_card(first, Wish("mps", 2), ONE, [ZERO, ONE])
-    assert with_card(four, Wish("none"), ZERO, [ZERO, ONE]).cards == {ONE}, "the whole node was shared"
-    assert with_card(first, Wish("none"), ZERO, [ZERO, ONE]).strategy == "none"
+def test_fields_without_effect_are_named() -> None:
+    entry = {"name": "gpu", "replicas": 2, "rename": "gpu.fast", "devices": [0]}
+    config = load({"sharing": {"timeSlicing": {"resources": [entry]}}})
+    assert config.ignored == ("sharing.timeSlicing.resources[].rename", "sharing.timeSlicing.resources[].devices")
+    assert config.sharing.resources[0].rename == ""
 
 
-def test_only_who_holds_what_is_taken_away_is_displaced() -> None:
-    four = config_of(Wish("time-slicing", 4), CARDS)
-    holders: dict[str, list[tuple[str, list[tuple[str, str]]]]] = {
-        ZERO: [("a", [("nvidia.com/gpu", f"{ZERO}::0")]), ("b", [("nvidia.com/gpu", f"{ZERO}::3")])],
-        ONE: [("c", [("nvidia.com/gpu", f"{ONE}::1")])],
-    }
-
-    def after(wish: Wish) -> dict[str, set[str]]:
-        config = config_of(wish, CARDS)
-        return displaced(CARDS, four, config, offer(CARDS, config), holders)
-
-    assert after(Wish("time-slicing", 8)) == {}
-    assert after(Wish("time-slicing", 2)) == {ZERO: {"b"}}
-    assert after(Wish("mps", 4)) == {ZERO: {"a", "b"}, ONE: {"c"}}, "the way of sharing is another"
-    assert after(Wish("none")) == {ZERO: {"a", "b"}, ONE: {"c"}}
+@pytest.mark.parametrize(
+    ("config", "complaint"),
+    [
+        (PluginConfig(mig_strategy="some"), "unknown MIG strategy: some"),
+        (PluginConfig(device_id_strategy="name"), "invalid --device-id-strategy option: name"),
+        (PluginConfig(imex_channels=(1,)), "found \\[1\\]"),
+        (load({"sharing": {"mps": {"resources": [{"name": "gpu", "replicas": 2}]}}}), "requires --mps-root"),
+    ],
+)
+def test_flags_are_checked(config: PluginConfig, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        check_flags(config)
 
 
-def held(cards: tuple[Card, ...], resource: str, config: PluginConfig = MIXED) -> tuple[Held, ...]:
-    return choose(offer(cards, config), config, {"main": {resource: 1}}, ())
+def test_the_environment_wins_over_the_file_also_when_it_is_empty() -> None:
+    document = {"flags": {"migStrategy": "mixed"}}
+    assert load(document, {"MIG_STRATEGY": "single"}).mig_strategy == "single"
+    assert load(document, {"MIG_STRATEGY": ""}).mig_strategy == ""
 
 
-def test_the_plan_admits_most_of_what_waits_and_names_what_it_displaces() -> None:
-    small = [Waiting(f"w{n}", ({"nvidia.com/mig-1g.5gb": 1},)) for n in range(9)]
-    large = [Waiting("big", ({"nvidia.com/mig-3g.20gb": 1},))]
-    node = NodeCardsNow("n", CARDS, MIXED, {"ns/p": held(CARDS, "nvidia.com/gpu")})
-    best = plans([node], [*large, *small])[0]
-    assert (best.node, best.config, len(best.admits)) == ("n", "all-1g.5gb", 9)
-    assert best.displaces == ("ns/p",)
-    assert best.offers == {"nvidia.com/mig-1g.5gb": 14}
-    assert plans([node], large)[0].config in ("all-3g.20gb", "all-balanced")
+def test_an_unknown_version_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown version: v2"):
+        load({"version": "v2"})
 
 
-def test_a_plan_that_admits_no_more_is_none_and_ill_cards_admit_nothing() -> None:
-    assert plans([NodeCardsNow("n", CARDS, MIXED)], [Waiting("w", ({"nvidia.com/gpu": 1},))]) == []
-    assert plans([NodeCardsNow("n", CARDS, MIXED)], []) == []
-    l4 = simulated_cards("m", Pool("NVIDIA-L4", 2))
-    assert plans([NodeCardsNow("m", l4, MIXED)], [Waiting("w", ({"nvidia.com/mig-1g.5gb": 1},))]) == []
+def test_a_container_sees_each_card_once() -> None:
+    config = shared()
+    offered = offer(cards(1), config)
+    granted = allocate(offered, config, "nvidia.com/gpu", ["GPU-0::0", "GPU-0::3"])
+    assert granted.environment == {"NVIDIA_VISIBLE_DEVICES": "GPU-0"}
 
 
-def test_a_plan_says_what_could_be_admitted_without_it_and_not_with_it() -> None:
-    waiting = [Waiting("whole", ({"nvidia.com/gpu": 1},))]
-    waiting += [Waiting(f"w{n}", ({"nvidia.com/mig-1g.5gb": 1},)) for n in range(3)]
-    best = plans([NodeCardsNow("n", CARDS, MIXED)], waiting)[0]
-    assert best.loses == ("whole",)
-    assert len(best.admits) == 3
+def test_more_than_one_replica_can_be_refused() -> None:
+    config = shared(failRequestsGreaterThanOne=True)
+    with pytest.raises(RefusedError, match="maximum request size for shared resources is 1; found 2"):
+        allocate(offer(cards(1), config), config, "nvidia.com/gpu", ["GPU-0::0", "GPU-0::3"])
 
 
-def test_cards_are_read_back_from_what_a_node_shows() -> None:
-    cut = (with_layout(CARDS[0], {"3g.20gb": 1, "1g.5gb": 4}), CARDS[1])
-    shown = cards_shown(encode(cut))
-    assert [(card.uuid, card.name, card.mig, card.devices) for card in shown] == [
-        (card.uuid, card.name, card.mig, card.devices) for card in cut
-    ]
-    assert cards_shown("nonsense") == ()
+def test_a_device_that_is_not_offered_is_refused() -> None:
+    with pytest.raises(RefusedError, match="unknown device: GPU-9"):
+        allocate(offer(cards(1), PluginConfig()), PluginConfig(), "nvidia.com/gpu", ["GPU-9"])
+
+
+def test_an_mps_client_gets_the_pipe_of_its_daemon() -> None:
+    config = shared(kind="mps")
+    granted = allocate(offer(cards(1), config), config, "nvidia.com/gpu", ["GPU-0::0"])
+    assert granted.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/mps/nvidia.com/gpu/pipe"
+    assert granted.mounts[0].host == "/run/mps/nvidia.com/gpu/pipe"
+
+
+def test_a_daemon_limits_each_client_to_its_part() -> None:
+    config = shared(3, kind="mps")
+    (daemon,) = daemons(offer(cards(2, V100), config), config)
+    assert daemon.pinned_memory == {"0": "10922M", "1": "10922M"}
+    assert daemon.active_thread_percentage == 33
+
+
+@pytest.mark.parametrize(("product", "most"), [(V100, 16), (A10, 48)])
+def test_a_server_takes_so_many_clients(product: Any, most: int) -> None:
+    assert daemons(offer(cards(1, product), shared(most, kind="mps")), shared(most, kind="mps"))
+    config = shared(most + 1, kind="mps")
+    with pytest.raises(ConfigError, match=f"{most + 1} > {most}"):
+        daemons(offer(cards(1, product), config), config)
+
+
+def test_linked_cards_are_kept_together() -> None:
+    pairs = {0: 1, 1: 0, 2: 3, 3: 2}
+    node = tuple(
+        Card(i, f"GPU-{i}", H200, nvlinks=tuple(18 if pairs[i] == j else 0 for j in range(4))) for i in range(4)
+    )
+    known = offer(node, PluginConfig())["nvidia.com/gpu"]
+    assert prefer(known, ["GPU-0", "GPU-2", "GPU-3"], [], 2) == ["GPU-2", "GPU-3"]
+    assert prefer(known, ["GPU-0", "GPU-1", "GPU-2", "GPU-3"], ["GPU-1"], 2) == ["GPU-0", "GPU-1"]
+    # One card of a broken pair is taken for a small request before a whole pair is torn.
+    assert prefer(known, ["GPU-0", "GPU-2", "GPU-3"], [], 4) == []
+
+
+def test_replicas_come_from_the_emptiest_card() -> None:
+    known = offer(cards(2), shared())["nvidia.com/gpu"]
+    free = ["GPU-0::3", *(f"GPU-1::{n}" for n in range(4))]
+    assert prefer(known, free, [], 1)[0].startswith("GPU-1")
+    with pytest.raises(NotEnoughError):
+        prefer(known, free, [], 6)
+
+
+def test_sharing_shows_in_labels_and_the_count_stays_physical() -> None:
+    found = labels(cards(2), shared(), MACHINE)
+    assert found["nvidia.com/gpu.product"] == "NVIDIA-A10-SHARED"
+    assert found["nvidia.com/gpu.count"] == "2"
+    assert found["nvidia.com/gpu.replicas"] == "4"
+    assert found["nvidia.com/gpu.sharing-strategy"] == "time-slicing"
+    assert found["nvidia.com/gpu.machine"] == "DGX-H200"
+    assert found["nvidia.com/cuda.runtime-version.full"] == "13.0"
+
+
+def test_a_node_without_cards_has_one_label() -> None:
+    assert labels((), PluginConfig(), MACHINE) == {"nvidia.com/vgpu.present": "false"}
+
+
+@pytest.mark.parametrize(
+    ("env", "unhealthy"),
+    [
+        ({}, [48, 79]),
+        ({"DP_DISABLE_HEALTHCHECKS": "48"}, [79]),
+        ({"DP_DISABLE_HEALTHCHECKS": "all"}, []),
+        ({"DP_DISABLE_HEALTHCHECKS": "XIDS,48"}, []),
+        ({"DP_ENABLE_HEALTHCHECKS": "31"}, [31, 48, 79]),
+        ({"DP_ENABLE_HEALTHCHECKS": "all"}, [13, 31, 48, 79]),
+        ({"DP_DISABLE_HEALTHCHECKS": "many"}, [48, 79]),
+    ],
+)
+def test_which_xids_make_a_card_unhealthy(env: dict[str, str], unhealthy: list[int]) -> None:
+    checks = xid_filter(env)
+    assert [xid for xid in (13, 31, 48, 79) if checks.is_unhealthy(xid)] == unhealthy

@@ -23,8 +23,8 @@ from gpuaas.client.ocm import (
     SCORES,
 )
 from gpuaas.client.resources import CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
-from gpuaas.fleet.hub.connections import decoded
 from gpuaas.fleet.hub.names import ADD_ON, ADD_ON_NAMESPACE, AGENT_SECRET, AVAILABLE, IMPORT_SECRET, JOINED
+from gpuaas.fleet.hub.reading import decoded
 from gpuaas.testing.fleet import GPU, FleetStage, fleet_stage, said
 from gpuaas.testing.time import scenario
 
@@ -442,3 +442,24 @@ async def test_a_score_that_a_person_wrote_stays_and_the_others_are_measured() -
 
         end = on.cluster.read(SCORES, "resource-usage-score", "a")["status"]["validUntil"]
         assert parse_rfc3339(end) < on.clock.now(), "the scores of a silent cluster stop counting"
+
+
+@scenario
+async def test_a_cluster_that_an_admin_wired_by_hand_is_not_connected_twice() -> None:
+    from gpuaas.fleet.hub.reading import encoded, kubeconfig
+
+    async with fleet_stage("a", "b") as on:
+        await on.join("a")
+        await on.join("b")
+        text = kubeconfig("x", "https://worker/a", "PEM", "sa", "token")
+        on.cluster.put(SECRETS, {"metadata": {"name": "s", "namespace": HUB}, "data": {"kubeconfig": encoded(text)}})
+        location = {"locationType": "Secret", "location": "s"}
+        spec = {"clusterSource": {"kubeConfig": location}}
+        on.cluster.put(MULTIKUEUE_CLUSTERS, {"metadata": {"name": "by-hand"}, "spec": spec})
+        await on.advance(1)
+        assert on.connected() == ["b", "by-hand"]
+        words = on.cluster.read(MANAGED_CLUSTERS, "a")["metadata"]["annotations"]["gpuaas.dev/trouble-duplicate"]
+        assert words.startswith("MultiKueueCluster by-hand leads to the same server; fix: kubectl delete ")
+        on.cluster.remove(MULTIKUEUE_CLUSTERS, "by-hand")
+        await on.advance(1)
+        assert on.connected() == ["a", "b"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from gpuaas.views.free import MOST_QUEUES, NodeOffer, UsableQueue, free_rows
+from gpuaas.views.free import MOST_QUEUES, NodeOffer, UsableQueue, free_rows, stock_of
 
 GPU = "nvidia.com/gpu"
 KINDS = {"h200": {"kind": "h200"}, "l4": {"kind": "l4"}, "any": {}, "spot": {"kind": "h200", "spot": "true"}}
@@ -44,7 +46,7 @@ CASES = {
 def test_what_is_free(
     nodes: list[NodeOffer], quota: dict[tuple[str, str], int] | None, found: tuple[int, ...] | None
 ) -> None:
-    rows = free_rows(nodes, KINDS, MINE, {} if quota is None else {"cq": quota})
+    rows = free_rows(stock_of(nodes, KINDS), MINE, {} if quota is None else {"cq": quota})
     if found is None:
         assert rows == []
         return
@@ -55,14 +57,15 @@ def test_what_is_free(
 
 def test_products_have_rows_of_their_own() -> None:
     nodes = [offer("l4", 2), offer("h200", 8)]
-    rows = free_rows(nodes, KINDS, MINE, {"cq": left(l4=1, h200=2)})
+    rows = free_rows(stock_of(nodes, KINDS), MINE, {"cq": left(l4=1, h200=2)})
     assert [(row.product, row.free, row.for_you) for row in rows] == [("H200", 8, 2), ("L4", 2, 1)]
 
 
 def test_the_best_queue_counts_not_their_sum() -> None:
     """One job goes through one queue, and queues of a cohort share what they have."""
     queues = [UsableQueue("a", "x", "small"), UsableQueue("b", "y", "big"), UsableQueue("c", "z", "none")]
-    (row,) = free_rows(HALF_FREE, KINDS, queues, {"small": left(h200=2), "big": left(h200=7), "none": left(h200=0)})
+    quotas = {"small": left(h200=2), "big": left(h200=7), "none": left(h200=0)}
+    (row,) = free_rows(stock_of(HALF_FREE, KINDS), queues, quotas)
     assert (row.for_you, row.largest_for_you) == (7, 4)
     assert [(each.namespace, each.queue, each.cluster_queue, each.free, each.largest) for each in row.queues] == [
         ("b", "y", "big", 7, 4),
@@ -72,6 +75,18 @@ def test_the_best_queue_counts_not_their_sum() -> None:
 
 def test_a_user_of_many_queues_sees_the_best() -> None:
     queues = [UsableQueue("ns", f"q{number:03}", f"cq{number}") for number in range(100)]
-    (row,) = free_rows(HALF_FREE, KINDS, queues, {f"cq{number}": left(h200=number) for number in range(100)})
+    quotas = {f"cq{number}": left(h200=number) for number in range(100)}
+    (row,) = free_rows(stock_of(HALF_FREE, KINDS), queues, quotas)
     assert len(row.queues) == MOST_QUEUES
     assert row.queues[0].queue == "q016", "of those that are limited by nodes alone, the first by name"
+
+
+def test_a_flavor_for_each_host_costs_what_its_hosts_cost() -> None:
+    """The classes of nodes are as many as the nodes, and so are the flavors: looking at each pair would take minutes."""
+    hosts = 4_000
+    nodes = [offer("h200", 4, host=f"n{number}") for number in range(hosts)]
+    flavors = {f"f{number}": {"host": f"n{number}"} for number in range(hosts)}
+    started = time.process_time()
+    stock = stock_of(nodes, flavors)
+    assert time.process_time() - started < 5
+    assert all(sums["H200", GPU].free == 4 for sums in stock.by_flavor.values())

@@ -75,7 +75,9 @@ class Sessions:
 
     def read(self, cookie: str) -> Session | None:
         payload, _, signature = cookie.partition(".")
-        if len(cookie) > _LONGEST or not hmac.compare_digest(self._sign(payload.encode()), signature):
+        if len(cookie) > _LONGEST or not cookie.isascii():
+            return None
+        if not hmac.compare_digest(self._sign(payload.encode()), signature):
             return None
         try:
             found = msgspec.json.decode(urlsafe_b64decode(payload), type=Session)

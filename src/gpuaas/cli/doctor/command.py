@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuaas.cli.context import Target, on_a_cluster
-from gpuaas.cli.doctor import gpus, queues, server
+from gpuaas.cli.doctor import gpus, queues, server, sharing
 from gpuaas.cli.doctor.finding import ClusterCheck, Finding, Level, LocalCheck, worst_first
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
 
 LOCAL_CHECKS: tuple[LocalCheck, ...] = (server.check_server, server.check_disk, gpus.check_driver)
-CLUSTER_CHECKS: tuple[ClusterCheck, ...] = (queues.check_queues, gpus.check_cards)
+CLUSTER_CHECKS: tuple[ClusterCheck, ...] = (
+    queues.check_queues,
+    gpus.check_cards,
+    sharing.check_shares,
+    sharing.check_memory,
+    sharing.check_closed_nodes,
+)
 
 _COLORS: dict[Level, str] = {"red": "red", "yellow": "yellow", "green": "green"}
 

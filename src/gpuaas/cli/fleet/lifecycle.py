@@ -21,6 +21,31 @@ from gpuaas.cli.context import WrongOption
 CREATED = "fleet-created.json"
 _MOST = 64
 _JOIN_LIMIT = 60.0
+_HUB_NODE = {"name": "control-plane", "cpu": "4", "memory": "16Gi"}
+_WORDS = "Kueue of this cluster runs inside gpuaas; its log is gpuaas.log in the folder GPUAAS_HOME names"
+_LABELS = {"app.kubernetes.io/name": "kueue", "control-plane": "controller-manager"}
+# Walkthroughs restart Kueue's Deployment and read its log: a simulated pod stands where upstream's manager does.
+_MANAGER: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "kueue-controller-manager", "namespace": "kueue-system", "labels": _LABELS},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": _LABELS},
+        "template": {
+            "metadata": {"labels": _LABELS},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "manager",
+                        "image": "simulated",
+                        "command": ["sh", "-c", f"echo '{_WORDS}'; sleep 100000d"],
+                    }
+                ]
+            },
+        },
+    },
+}
 
 
 @click.command()
@@ -95,8 +120,8 @@ def _text(file: str, clusters: int, names: Sequence[str], gpus: int, product: st
         if file:
             text = fleet_text(file)
         else:
-            made = [{"name": name, "nodes": worker if name != chosen[0] else []} for name in chosen]
-            text = dump_yaml({"clusters": made})
+            made = [{"name": name, "nodes": worker if name != chosen[0] else [_HUB_NODE]} for name in chosen]
+            text = f"{dump_yaml({'clusters': made})}---\n{dump_yaml(_MANAGER)}"
         read_fleet(text)
     except FleetError as error:
         raise WrongOption(str(error)) from None

@@ -15,8 +15,8 @@ from gpuaas.client.ocm import DRAINED, MANAGED_CLUSTERS, PLACEMENTS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import NAMESPACES, SECRETS
 from gpuaas.fleet.hub.applying import keep
-from gpuaas.fleet.hub.connections import encoded, kubeconfig
 from gpuaas.fleet.hub.names import CLUSTER_NAMESPACE_LABEL, IMPORT_SECRET, LOCAL
+from gpuaas.fleet.hub.reading import encoded, kubeconfig
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient

@@ -123,7 +123,7 @@ class FleetStory(Story):
         return check
 
     def job_on(self, cluster: str, job: str, phase: str) -> Check:
-        """`Running`, `Complete` or `absent` on the hub or a worker."""
+        """`Running` or `Complete`, on the hub or a worker."""
 
         async def check() -> str:
             from gpuaas.base.errors import NotFound
@@ -133,10 +133,29 @@ class FleetStory(Story):
             try:
                 status = (await client.get(JOBS, job, QUEUE_NAMESPACE)).get("status") or {}
             except NotFound:
-                return "absent" if phase == "absent" else ""
+                return ""
             ended = any(c["type"] == "Complete" and c["status"] == "True" for c in status.get("conditions") or ())
             found = "Complete" if ended else "Running" if status.get("active") else ""
             return f"{found} on {cluster}" if found == phase else ""
+
+        return check
+
+    def log(self, cluster: str, job: str) -> Check:
+        """What its pod on the cluster wrote, as the hub gives it out."""
+
+        async def check() -> str:
+            from gpuaas.base.errors import ApiError
+            from gpuaas.client.resources import PODS
+
+            pods = (await self.workers[cluster].list(PODS, QUEUE_NAMESPACE, labels=f"job-name={job}")).items
+            if not pods:
+                return ""
+            pieces = self.client.log(pods[0]["metadata"]["name"], QUEUE_NAMESPACE)
+            try:
+                async with contextlib.aclosing(pieces):
+                    return b"".join([piece async for piece in pieces]).decode().strip()
+            except ApiError:
+                return ""
 
         return check
 
@@ -299,7 +318,8 @@ async def _runs_and_ends(story: FleetStory, job: str, where: str) -> None:
     await story.see("the others have no copy", story.alone(where))
     await story.see("the hub shows it", story.job_on(HUB, job, "Running"))
     await story.see("it ends, and the hub knows", story.job_on(HUB, job, "Complete"))
-    await story.see("the worker's copy is removed", story.job_on(where, job, "absent"))
+    click.echo(f"$ kubectl logs job/{job}")
+    await story.see("its log is read on the hub", story.log(where, job))
 
 
 FLEET_STORIES: dict[str, Callable[[FleetStory], Awaitable[None]]] = {

@@ -35,6 +35,7 @@ from gpuaas.controllers.kueue.shares import WeightedShares
 from gpuaas.controllers.kueue.statuses import QueueStatuses, standing
 from gpuaas.controllers.kueue.unadmitted import FinerReasons, Unadmitted
 from gpuaas.controllers.kueue.usage import UsageSampling
+from gpuaas.controllers.kueue.waiting import WaitingReasons
 from gpuaas.controllers.kueue.world import Mirror
 from gpuaas.devices.shares import shares_of_flavor
 from gpuaas.engine.amounts import written_in_bytes
@@ -119,6 +120,7 @@ class KueueCore(Controller):
         self.scheduler = Scheduler(self.client, self._workloads, self.mirror, deps.clock, recorder, deps.turn)
         self._finer = FinerReasons(self.engine, self._configured)
         self._unadmitted = Unadmitted(self._workloads, self._configured)
+        self.waiting = WaitingReasons(self.engine)
         self.scheduler.looked = self._looked
         flavors = of(RESOURCE_FLAVORS)
         self.scheduler.shares_of = lambda name: shares_of_flavor(flavors.get("", name))
@@ -135,6 +137,7 @@ class KueueCore(Controller):
     def _looked(self, plan: Plan, seconds: float) -> None:
         self.counts.looked(plan, seconds)
         self._finer.looked(plan)
+        self.waiting.looked(plan)
         for key, error in plan.faults:
             namespace, _, name = key.partition("/")
             if (obj := self._workloads.get(namespace, name)) is not None:

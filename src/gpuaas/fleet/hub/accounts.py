@@ -14,8 +14,7 @@ from gpuaas.client.ocm import MANAGED_ACCOUNTS, MANAGED_CLUSTERS, MULTIKUEUE_CLU
 from gpuaas.client.protocol import Client, Object
 from gpuaas.client.resources import CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from gpuaas.fleet.hub.applying import keep
-from gpuaas.fleet.hub.connections import encoded
-from gpuaas.fleet.hub.joining import BINDINGS
+from gpuaas.fleet.hub.joining import BINDINGS, ROLE_BINDINGS, ROLES
 from gpuaas.fleet.hub.names import (
     ADD_ON_NAMESPACE,
     AGENT_SECRET,
@@ -24,6 +23,7 @@ from gpuaas.fleet.hub.names import (
     condition_of,
     with_conditions,
 )
+from gpuaas.fleet.hub.reading import encoded
 from gpuaas.fleet.hub.tokens import request_token, seconds_left, validity_of
 from gpuaas.fleet.hub.trouble import Trouble
 from gpuaas.fleet.hub.workers import Workers
@@ -100,6 +100,15 @@ class AccountController(Controller):
             "subjects": [subject],
         }
         await keep(client, BINDINGS, binding)
+        for role in spec.get("roles") or ():
+            place = {"name": MULTIKUEUE, "namespace": role["namespace"]}
+            await keep(client, NAMESPACES, {"metadata": {"name": role["namespace"]}})
+            await keep(client, ROLES, {"metadata": place, "rules": role["rules"]})
+        for each in spec.get("roleBindings") or ():
+            place = {"name": MULTIKUEUE, "namespace": each["namespace"]}
+            await keep(
+                client, ROLE_BINDINGS, {"metadata": place, "roleRef": each["roleRef"], "subjects": [each["subject"]]}
+            )
         said = condition("AppliedRBACManifestWork", "True", "AppliedRBACManifestWork", "Roles and bindings are applied")
         status = permission.get("status") or {}
         conditions = with_conditions(status.get("conditions"), [said], self.clock.now())

@@ -80,10 +80,10 @@ class AddOnController(Controller):
 
     name = "kueue-add-on"
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, view: FleetView) -> None:
         super().__init__(deps)
         of = deps.informers.of
-        self._view = FleetView(deps.informers)
+        self._view = view
         self._add_ons = of(ADD_ONS)
         self._offers = self.follow(of(ADD_ON_OFFERS), lambda _: self._all())
         self.follow(self._view.clusters, _named)

@@ -23,7 +23,7 @@ from gpuaas.fleet.hub.names import (
     status_of,
     with_conditions,
 )
-from gpuaas.fleet.hub.view import FleetView, placement_of, to_all
+from gpuaas.fleet.hub.view import FleetView, placement_of, scored, to_all
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL
 from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of
@@ -56,15 +56,15 @@ class PlacementChecks(Controller):
     name = "placement-checks"
     component = "kueue-addon-controller"
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, view: FleetView) -> None:
         super().__init__(deps)
         of = deps.informers.of
-        self._view = FleetView(deps.informers)
+        self._view = view
         self._checks = self.follow(of(ADMISSION_CHECKS), lambda check: (key_of(check),) if is_ours(check) else ())
         self._placements = self.follow(of(PLACEMENTS), self._naming)
         self._configs = self.follow(of(MULTIKUEUE_CONFIGS), self._naming)
         self.follow(self._view.decisions, lambda d: self._users(placement_of(d)), delay=_TOGETHER)
-        self.follow(self._view.scores, to_all(lambda: [key_of(each) for each in self._ours()]), delay=1.0)
+        self.follow(self._view.scores, to_all(lambda: [key_of(each) for each in self._ours()]), delay=1.0, by=scored)
 
     def _ours(self) -> list[Object]:
         return [each for each in self._checks.all() if is_ours(each)]

@@ -2,19 +2,25 @@
 
 Both go when the permission or the token's Secret is gone; a MultiKueueCluster that was deleted by hand comes back, and a
 rotated token is passed on in one step.
+
+One cluster under two names would have its copies deleted by the one name as they are made by the other. So where an admin
+wired a cluster by hand (a MultiKueueCluster of another name, whose Secret leads to the same server), that one counts: ours
+is not made, or is withdrawn while no workload runs through it.
 """
 
-import base64
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from gpuaas.base.errors import AlreadyExists, NotFound
+from gpuaas.client.kubeconfig import KubeconfigError
+from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.ocm import MANAGED_CLUSTERS, MULTIKUEUE_CLUSTERS, PERMISSIONS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import SECRETS
 from gpuaas.fleet.hub.names import KUEUE_NAMESPACE, MULTIKUEUE, kubeconfig_secret
+from gpuaas.fleet.hub.reading import decoded, encoded, kubeconfig, read_kubeconfig
+from gpuaas.fleet.hub.trouble import Trouble
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import is_deleting
 
@@ -23,38 +29,11 @@ class NoClientConfig(Exception):
     """The ManagedCluster does not say where its API server is."""
 
 
-def decoded(secret: Mapping[str, Any], key: str) -> str:
-    """A value of a Secret as text; empty where there is none or it is none."""
-    try:
-        return base64.b64decode(str((secret.get("data") or {}).get(key) or ""), validate=True).decode()
-    except ValueError:
-        return ""
-
-
-def encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
 def address_of(cluster: Mapping[str, Any]) -> str:
     configs = (cluster.get("spec") or {}).get("managedClusterClientConfigs") or ()
     if not configs or not configs[0].get("url"):
         raise NoClientConfig(f"no client config found for cluster {cluster['metadata']['name']}")
     return str(configs[0]["url"])
-
-
-def kubeconfig(cluster: str, server: str, authority: str, user: str, token: str) -> str:
-    """One cluster, one context, one user, everything inline: what MultiKueue's validation accepts. JSON is YAML, and
-    the same text for the same values."""
-    entry = {"server": server, **({"certificate-authority-data": encoded(authority)} if authority else {})}
-    whole = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": cluster, "cluster": entry}],
-        "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
-        "current-context": cluster,
-    }
-    return msgspec.json.encode(whole).decode()
 
 
 def multikueue_cluster(name: str) -> Object:
@@ -78,7 +57,16 @@ class ConnectionController(Controller):
         self._clusters = self.follow(of(MANAGED_CLUSTERS), _named, by=_decides)
         self._permissions = self.follow(of(PERMISSIONS), _in_cluster)
         self._secrets = self.follow(of(SECRETS), _of_cluster)
-        self._connections = self.follow(of(MULTIKUEUE_CLUSTERS), _named)
+        self._connections = self.follow(of(MULTIKUEUE_CLUSTERS), self._concerned)
+        self._workloads = of(WORKLOADS)
+        self._followed.append(self._workloads)
+        self._trouble = Trouble(deps, "duplicate")
+
+    def _concerned(self, connection: Mapping[str, Any]) -> Iterable[str]:
+        """Its own cluster; one made by hand may stand for any other."""
+        name = connection["metadata"]["name"]
+        others = () if _is_ours(connection) else [each["metadata"]["name"] for each in self._clusters.all()]
+        return (name, *others)
 
     async def reconcile(self, key: str) -> Requeue | None:
         cluster = self._clusters.get("", key)
@@ -87,7 +75,16 @@ class ConnectionController(Controller):
         if cluster is None or is_deleting(cluster) or token is None or permission is None:
             await self._withdraw(key)
             return None
-        text = kubeconfig(key, address_of(cluster), decoded(token, "ca.crt"), MULTIKUEUE, decoded(token, "token"))
+        server = address_of(cluster)
+        if (other := self._wired_by_hand(key, server)) and not self._has_jobs(key):
+            await self._trouble.say(
+                key,
+                f"MultiKueueCluster {other} leads to the same server; fix: kubectl delete multikueuecluster {other}",
+            )
+            await self._withdraw(key)
+            return None
+        await self._trouble.clear(key)
+        text = kubeconfig(key, server, decoded(token, "ca.crt"), MULTIKUEUE, decoded(token, "token"))
         await self._keep_secret(key, text)
         wanted = multikueue_cluster(key)
         known = self._connections.get("", key)
@@ -96,6 +93,24 @@ class ConnectionController(Controller):
         elif known.get("spec") != wanted["spec"]:
             await self.client.patch(MULTIKUEUE_CLUSTERS, key, {"spec": wanted["spec"]})
         return None
+
+    def _wired_by_hand(self, cluster: str, server: str) -> str:
+        """The name of another MultiKueueCluster that leads to the server; empty where there is none."""
+        for each in self._connections.all():
+            name = each["metadata"]["name"]
+            if name == cluster or _is_ours(each) or is_deleting(each):
+                continue
+            source = ((each.get("spec") or {}).get("clusterSource") or {}).get("kubeConfig") or {}
+            if source.get("locationType", "Secret") != "Secret":
+                continue
+            secret = self._secrets.get(KUEUE_NAMESPACE, str(source.get("location") or ""))
+            with contextlib.suppress(KubeconfigError):
+                if secret is not None and read_kubeconfig(decoded(secret, "kubeconfig"), name).server == server:
+                    return str(name)
+        return ""
+
+    def _has_jobs(self, cluster: str) -> bool:
+        return any((each.get("status") or {}).get("clusterName") == cluster for each in self._workloads.all())
 
     async def _keep_secret(self, cluster: str, text: str) -> None:
         name, data = kubeconfig_secret(cluster), {"kubeconfig": encoded(text)}
@@ -111,7 +126,7 @@ class ConnectionController(Controller):
         """Only what this controller made: a cluster that was never registered here keeps what its admin wrote."""
         secret = kubeconfig_secret(cluster)
         known = self._connections.get("", cluster)
-        if known is not None and (known.get("spec") or {}) == multikueue_cluster(cluster)["spec"]:
+        if known is not None and _is_ours(known):
             await self._delete(MULTIKUEUE_CLUSTERS, cluster)
             if self._secrets.get(KUEUE_NAMESPACE, secret) is not None:
                 await self._delete(SECRETS, secret, KUEUE_NAMESPACE)
@@ -127,6 +142,11 @@ class ConnectionController(Controller):
             await self.client.delete(resource, name, namespace)
         except NotFound:
             return
+
+
+def _is_ours(connection: Mapping[str, Any]) -> bool:
+    """By what it says, not by who made it: the same object made by hand is as good."""
+    return bool((connection.get("spec") or {}) == multikueue_cluster(connection["metadata"]["name"])["spec"])
 
 
 def _decides(cluster: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from gpuaas.fleet.hub.permissions import PermissionController
 from gpuaas.fleet.hub.placements import PlacementController
 from gpuaas.fleet.hub.publish import ScoreController
 from gpuaas.fleet.hub.sets import FIRST, ClusterSetController, SetBindingController
+from gpuaas.fleet.hub.view import FleetView
 from gpuaas.fleet.hub.workers import Connect, Workers
 from gpuaas.runtime.backoff import Backoff
 from gpuaas.runtime.controller import Controller, Deps, Loop
@@ -32,14 +33,16 @@ from gpuaas.runtime.controller import Controller, Deps, Loop
 _log = logging.getLogger(__name__)
 _REGISTRATION: Final[tuple[Callable[[Deps], Controller], ...]] = (
     ManagedClusterController,
+    PermissionController,
+    ConnectionController,
+    CheckStates,
+)
+_CHOICE: Final[tuple[Callable[[Deps, FleetView], Controller], ...]] = (
     ClusterSetController,
     SetBindingController,
     PlacementController,
     AddOnController,
-    PermissionController,
-    ConnectionController,
     PlacementChecks,
-    CheckStates,
 )
 
 
@@ -52,7 +55,8 @@ def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
         MirrorController(deps, workers),
         ScoreController(deps, workers),
     ]
-    return [*(kind(deps) for kind in _REGISTRATION), *agents]
+    view = FleetView(deps.informers)
+    return [*(kind(deps) for kind in _REGISTRATION), *(kind(deps, view) for kind in _CHOICE), *agents]
 
 
 def first_objects() -> list[tuple[Resource, Object]]:

@@ -16,7 +16,6 @@ from gpuaas.client.ocm import MANAGED_CLUSTERS
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import CLUSTER_ROLES, NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from gpuaas.fleet.hub.applying import keep, remove
-from gpuaas.fleet.hub.connections import decoded, encoded, kubeconfig
 from gpuaas.fleet.hub.names import (
     ADD_ON_NAMESPACE,
     AGENT_ACCOUNT,
@@ -24,21 +23,25 @@ from gpuaas.fleet.hub.names import (
     AGENT_SECRET,
     CLUSTER_NAMESPACE_LABEL,
     IMPORT_SECRET,
+    KUEUE_NAMESPACE,
     MIRRORED,
     MULTIKUEUE,
     is_accepted,
     is_local,
 )
+from gpuaas.fleet.hub.reading import decoded, encoded, kubeconfig, read_kubeconfig
 from gpuaas.fleet.hub.roles import AGENT_RULES
 from gpuaas.fleet.hub.tokens import Token, request_token, seconds_left
 from gpuaas.fleet.hub.trouble import Trouble
-from gpuaas.fleet.hub.workers import Connect, Workers, read_kubeconfig
+from gpuaas.fleet.hub.workers import Connect, Workers
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL, WARNING
 from gpuaas.runtime.metadata import finalizers_of, is_deleting, labels_of
 
 ROLE: Final = "gpuaas-klusterlet-work"
 BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", False, "ClusterRoleBinding")
+ROLES: Final = Resource("rbac.authorization.k8s.io", "v1", "roles", True, "Role")
+ROLE_BINDINGS: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding")
 FINALIZER: Final = "cluster.open-cluster-management.io/api-resource-cleanup"
 EXPIRES, REFRESHED = "gpuaas.dev/expires", "gpuaas.dev/refreshed"
 _RBAC: Final = "rbac.authorization.k8s.io"
@@ -189,6 +192,8 @@ async def clean(client: Client) -> None:
             await remove(client, resource, metadata["name"], metadata.get("namespace", ""))
     await remove(client, BINDINGS, MULTIKUEUE)
     await remove(client, CLUSTER_ROLES, MULTIKUEUE)
+    for resource in (ROLE_BINDINGS, ROLES):
+        await remove(client, resource, MULTIKUEUE, KUEUE_NAMESPACE)
     await remove(client, SERVICE_ACCOUNTS, MULTIKUEUE, ADD_ON_NAMESPACE)
     await remove(client, CLUSTER_ROLES, ROLE)
 

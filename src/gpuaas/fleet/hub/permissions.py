@@ -9,8 +9,8 @@ from typing import Any, Final
 from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.ocm import MANAGED_ACCOUNTS, MANAGED_CLUSTERS, PERMISSIONS
 from gpuaas.client.protocol import Object, Resource
-from gpuaas.fleet.hub.names import ADD_ON_NAMESPACE, MULTIKUEUE, is_accepted, is_local
-from gpuaas.fleet.hub.roles import MULTIKUEUE_RULES
+from gpuaas.fleet.hub.names import ADD_ON_NAMESPACE, KUEUE_NAMESPACE, MULTIKUEUE, is_accepted, is_local
+from gpuaas.fleet.hub.roles import HUB_LEASE_RULES, MULTIKUEUE_RULES
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import is_deleting
 
@@ -20,9 +20,13 @@ VALIDITY: Final = "8640h0m0s"
 
 def permission_spec() -> Object:
     subject = {"kind": "ServiceAccount", "name": MULTIKUEUE, "namespace": ADD_ON_NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": MULTIKUEUE}
+    place = {"namespace": KUEUE_NAMESPACE}
     return {
         "clusterRole": {"rules": [dict(rule) for rule in MULTIKUEUE_RULES]},
         "clusterRoleBinding": {"subject": subject},
+        "roles": [{**place, "rules": [dict(rule) for rule in HUB_LEASE_RULES]}],
+        "roleBindings": [{**place, "name": MULTIKUEUE, "roleRef": role, "subject": subject}],
     }
 
 

@@ -11,7 +11,7 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.ocm import DECISIONS, PLACEMENTS
 from gpuaas.client.protocol import Object
 from gpuaas.fleet.hub.names import PLACEMENT_LABEL, condition, with_conditions
-from gpuaas.fleet.hub.view import FleetView, placement_of, standing, to_all
+from gpuaas.fleet.hub.view import FleetView, placement_of, scored, standing, to_all
 from gpuaas.placement.groups import Group
 from gpuaas.placement.schedule import Result, disabled
 from gpuaas.placement.values import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
@@ -75,14 +75,15 @@ class PlacementController(Controller):
     name = "placement"
     component = "placement-controller"
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, view: FleetView) -> None:
         super().__init__(deps)
         self._placements = self.follow(deps.informers.of(PLACEMENTS))
-        self._view = FleetView(deps.informers)
+        self._view = view
         every = to_all(self._every)
         self.follow(self._view.clusters, every, delay=TOGETHER, by=standing)
-        for informer in (self._view.sets, self._view.bindings, self._view.scores):
+        for informer in (self._view.sets, self._view.bindings):
             self.follow(informer, every, delay=TOGETHER)
+        self.follow(self._view.scores, every, delay=TOGETHER, by=scored)
         self.follow(self._view.decisions, _owner)
 
     def _every(self) -> Iterable[Key]:

@@ -120,9 +120,12 @@ class ScoreController(Controller):
         return Requeue(EVERY)
 
     async def _publish(self, cluster: str, scores: Mapping[str, int], summary: Summary) -> None:
-        known = self._scores.get(cluster, SCORE)
-        summary.at = rfc3339(self.clock.now())
-        status = status_with(known, scores, self.clock.now())
+        """Nothing is written while nothing has changed and more than half of the validity is left."""
+        known, now = self._scores.get(cluster, SCORE), self.clock.now()
+        status = status_with(known, scores, now)
+        if known is not None and _is_fresh(known, status, summary, now):
+            return
+        summary.at = rfc3339(now)
         annotations = {SUMMARY: msgspec.json.encode(summary).decode()}
         if known is None:
             head = {"apiVersion": SCORES.api_version, "kind": SCORES.kind}
@@ -134,6 +137,21 @@ class ScoreController(Controller):
         elif annotations_of(known).get(SUMMARY) != annotations[SUMMARY]:
             known = await self.client.patch(SCORES, SCORE, {"metadata": {"annotations": annotations}}, cluster)
         await write_status(self.client, SCORES, known, status)
+
+
+def _is_fresh(known: Mapping[str, Any], status: Mapping[str, Any], summary: Summary, now: float) -> bool:
+    before = known.get("status") or {}
+    try:
+        said = msgspec.json.decode(str(annotations_of(known).get(SUMMARY) or "{}"), type=Summary)
+    except msgspec.DecodeError:
+        return False
+    said.at = ""
+    same = (
+        before.get("scores") == status["scores"]
+        and said == summary
+        and _measured(known) == _measured({"status": status})
+    )
+    return same and _end(before) - now > VALID_FOR / 2
 
 
 async def look(client: Client, now: float) -> tuple[dict[str, int], Summary]:

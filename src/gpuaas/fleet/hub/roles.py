@@ -1,6 +1,6 @@
 """What the hub may do on a worker: MultiKueue's credential, and the agent's, which gives MultiKueue its own.
 
-MultiKueue's is what its adapters call and nothing else; the original's add-on grants less than Kueue 0.19 uses
+MultiKueue's is what its adapters call, the right to name the owner of a copy, and nothing else; the original's add-on grants less than Kueue 0.19 uses
 (RayServices, updates of workloads), which keeps every cluster out. An account can only grant what it has, so the agent's
 role contains MultiKueue's and needs neither `escalate` nor `bind`.
 """
@@ -10,7 +10,8 @@ from typing import Final
 
 from gpuaas.client.protocol import Object
 
-_COPIED: Final = ("create", "delete", "get", "list", "watch")
+_COPIED: Final = ("create", "delete", "get", "list", "set-owner", "watch")
+"""`set-owner`: what is copied to a worker stays the hub's user's (gpuaas.api.owner); other servers know no such verb."""
 _READ: Final = ("get", "list", "watch")
 
 
@@ -52,13 +53,17 @@ MULTIKUEUE_RULES: Final = (
     _rule("workload.codeflare.dev", ["appwrappers/status"], ["get"]),
 )
 
+HUB_LEASE_RULES: Final = (_rule("coordination.k8s.io", ["leases"], ["create", "get", "patch"]),)
+"""In Kueue's namespace on the worker alone: the Lease by which a worker stops what it was sent when the hub is away."""
+
 _KEPT: Final = ("create", "delete", "get", "list", "patch", "update")
 AGENT_RULES: Final = (
     *MULTIKUEUE_RULES,
+    *HUB_LEASE_RULES,
     # The accounts and roles of the add-on, and their tokens.
     _rule("", ["serviceaccounts"], ["create", "delete", "get", "patch"]),
     _rule("", ["serviceaccounts/token"], ["create"]),
-    _rule("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings"], _KEPT),
+    _rule("rbac.authorization.k8s.io", ["clusterroles", "clusterrolebindings", "roles", "rolebindings"], _KEPT),
     # What is mirrored.
     _rule("", ["namespaces"], ["create", "get", "list", "patch"]),
     _rule(

@@ -42,9 +42,8 @@ def boundness(cluster_set: Mapping[str, Any] | None) -> Object:
 class ClusterSetController(Controller):
     name = "managed-cluster-set"
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, view: FleetView) -> None:
         super().__init__(deps)
-        view = FleetView(deps.informers)
         self._sets = self.follow(view.sets)
         self._clusters = self.follow(
             view.clusters, to_all(lambda: [key_of(each) for each in self._sets.all()]), delay=_TOGETHER, by=standing
@@ -64,9 +63,8 @@ class ClusterSetController(Controller):
 class SetBindingController(Controller):
     name = "managed-cluster-set-binding"
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, view: FleetView) -> None:
         super().__init__(deps)
-        view = FleetView(deps.informers)
         self._bindings = self.follow(view.bindings)
         self._sets = self.follow(view.sets, self._bound_to)
 

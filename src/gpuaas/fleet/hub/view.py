@@ -2,24 +2,48 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from gpuaas.client.ocm import CLUSTER_SETS, DECISIONS, MANAGED_CLUSTERS, SCORES, SET_BINDINGS
 from gpuaas.fleet.hub.names import PLACEMENT_LABEL
 from gpuaas.fleet.placement_cel import compile_cel
 from gpuaas.placement.schedule import Result, schedule
 from gpuaas.placement.values import Cluster, Fleet, Score
-from gpuaas.runtime.informer import Informers
-from gpuaas.runtime.metadata import labels_of
+from gpuaas.runtime.informer import Informer, Informers
+from gpuaas.runtime.metadata import Key, key_of, labels_of
+
+T = TypeVar("T")
+
+
+class _Read(Generic[T]):
+    """The objects of an informer as values, each read once for each of its versions."""
+
+    def __init__(self, informer: Informer, read: Callable[[Mapping[str, Any]], T]) -> None:
+        self._values: dict[Key, T] = {}
+        self._read = read
+        informer.subscribe(self._changed)
+
+    def _changed(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        if new is not None:
+            self._values[key_of(new)] = self._read(new)
+        elif old is not None:
+            self._values.pop(key_of(old), None)
+
+    def values(self) -> dict[Key, T]:
+        return self._values
 
 
 class FleetView:
+    """One for each hub: all controllers of the fleet share it."""
+
     def __init__(self, informers: Informers) -> None:
         self.clusters = informers.of(MANAGED_CLUSTERS)
         self.sets = informers.of(CLUSTER_SETS)
         self.bindings = informers.of(SET_BINDINGS)
         self.scores = informers.of(SCORES)
         self.decisions = informers.of(DECISIONS)
+        self._clusters = _Read(self.clusters, Cluster.read)
+        self._scores = _Read(self.scores, Score.read)
 
     def fleet(self) -> Fleet:
         decided: dict[tuple[str, str], list[str]] = {}
@@ -27,10 +51,10 @@ class FleetView:
             if placement := labels_of(each).get(PLACEMENT_LABEL):
                 decided.setdefault((each["metadata"]["namespace"], placement), []).extend(chosen_in(each))
         return Fleet(
-            {each["metadata"]["name"]: Cluster.read(each) for each in self.clusters.all()},
+            {key.name: cluster for key, cluster in self._clusters.values().items()},
             {each["metadata"]["name"]: each for each in self.sets.all()},
             {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in self.bindings.all()},
-            {(each["metadata"]["namespace"], each["metadata"]["name"]): Score.read(each) for each in self.scores.all()},
+            {(key.namespace, key.name): score for key, score in self._scores.values().items()},
             {key: tuple(sorted(names)) for key, names in decided.items()},
         )
 
@@ -63,6 +87,12 @@ def standing(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
         status.get("allocatable"),
         status.get("capacity"),
     )
+
+
+def scored(score: Mapping[str, Any]) -> Any:
+    """What placements look at in a score. A later `validUntil` is no news: who uses the score looks again at the end
+    that was known."""
+    return (score.get("status") or {}).get("scores")
 
 
 def to_all(keys: Callable[[], Iterable[Any]]) -> Callable[[Mapping[str, Any]], Iterable[Any]]:

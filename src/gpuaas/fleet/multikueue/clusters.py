@@ -16,7 +16,7 @@ from gpuaas.client.kueue import CONFIGURATION_NAMESPACE, MULTIKUEUE_CLUSTERS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import SECRETS
 from gpuaas.fleet.multikueue.workers import Workers
-from gpuaas.kueue.multikueue.credentials import MOST_BYTES, BadKubeConfig, InsecureKubeConfig, read_kubeconfig
+from gpuaas.kueue.multikueue.kubeconfig_rules import MOST_BYTES, BadKubeConfig, InsecureKubeConfig, read_kubeconfig
 from gpuaas.kueue.workload_state import conditions_of
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import WARNING

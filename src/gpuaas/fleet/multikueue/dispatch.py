@@ -15,9 +15,10 @@ from gpuaas.base.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from gpuaas.client.kueue import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
+from gpuaas.fleet.multikueue.explain import remote_lines
 from gpuaas.fleet.multikueue.nominations import Nominations
 from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
-from gpuaas.fleet.multikueue.worker import News, Worker
+from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configured
 from gpuaas.kueue.integrations import outcome
@@ -78,12 +79,12 @@ class Dispatch(Controller):
         self._jobs = RemoteJobs(deps, self._configured, hub)
         for informer in self._jobs.informers:
             self._followed.append(informer)
-        self._nominations = Nominations(deps, connections, self._configured, strict=strict)
+        self._nominations = Nominations(deps, connections, self._configured, self.recorder, strict=strict)
         for informer in self._nominations.informers:
             self._followed.append(informer)
         connections.subscribe(self._remote_changed, self._connection_changed)
 
-    # Whose news concerns whom.
+    # Whose event concerns whom.
 
     def _check_changed(self, old: Object | None, new: Object | None) -> None:
         name = (new or old or {})["metadata"]["name"]
@@ -113,11 +114,11 @@ class Dispatch(Controller):
         named = [each["metadata"]["name"] for each in self._checks.all() if checks.config_named(each) == name]
         return [key_of(each) for each in self._dispatched() if (self._check_of(each) or {}).get("name") in named]
 
-    def _remote_changed(self, news: News) -> None:
-        if news.beside:
+    def _remote_changed(self, event: RemoteEvent) -> None:
+        if event.beside:
             return
-        meta = news.obj["metadata"]
-        name = meta["name"] if news.resource == WORKLOADS else workload_named(news.obj)
+        meta = event.obj["metadata"]
+        name = meta["name"] if event.resource == WORKLOADS else workload_named(event.obj)
         if name:
             self.queue.add_after(Key(meta.get("namespace", ""), name), self._delay)
 
@@ -159,6 +160,15 @@ class Dispatch(Controller):
         local = self._workloads.get(namespace, name)
         return local is None or is_deleting(local) or holds(local, "Finished")
 
+    def explain(self, namespace: str, name: str) -> list[str]:
+        """How its copies stand on the workers; nothing for a workload that is not dispatched."""
+        workload = self._workloads.get(namespace, name)
+        if workload is None or self._check_of(workload) is None or holds(workload, "Finished"):
+            return []
+        problems = self._nominations.problems(key_of(workload))
+        timeout = self._configured.now.multikueue.worker_lost_timeout
+        return list(remote_lines(self._connections, workload, problems, timeout, self.clock))
+
     # Reading.
 
     async def reconcile(self, key: Key) -> Requeue | None:
@@ -179,8 +189,11 @@ class Dispatch(Controller):
         assert job is not None
         assert adapter is not None
         config = self._configs.get("", checks.config_named(self._checks.get("", check["name"]) or {"spec": {}}))
+        if config is None and self._strict:
+            return None  # upstream cannot read the group then, and leaves what runs alone
         remotes = self._remotes(workload, adapter, config)
-        choice = self._nominations.choose(workload, check, adapter, config, remotes)
+        notes = next((annotations_of(each) for each in self._jobs.local(workload, job, adapter)), {})
+        choice = self._nominations.choose(workload, adapter, config, remotes, notes)
         state = State(
             workload,
             check,
@@ -196,6 +209,8 @@ class Dispatch(Controller):
         plan = decide.decide(state)
         for action in plan.actions:
             await self._do(action, workload, check, job, adapter)
+        nominated = any(isinstance(each, decide.Nominate) for each in plan.actions)
+        await self._nominations.record(workload, choice, nominated=nominated)
         waits = [each for each in (plan.again, choice.again) if each is not None]
         return Requeue(min(waits)) if waits else None
 
@@ -276,23 +291,22 @@ class Dispatch(Controller):
             subresource="status",
             field_manager=MANAGER,
         )
-        await self._nominations.record(workload, clusters)
         for cluster in clusters:
             if cluster not in ((workload.get("status") or {}).get("nominatedClusterNames") or ()):
                 self._count("dispatched", workload, cluster)
 
     async def _answer(self, workload: Object, check: Object, answer: decide.Answer) -> None:
         newest = self._workloads.get(*key_of(workload)) or workload
-        life = workload_state_of(newest)
-        found = next((each for each in life.checks if each.name == check["name"]), None)
+        state = workload_state_of(newest)
+        found = next((each for each in state.checks if each.name == check["name"]), None)
         if found is None:
             return
         now = round(self.clock.now() * 1000)
         since = found.since if found.state == answer.state else now
-        life = set_check(life, replace(found, state=answer.state, message=answer.message, since=since))  # type: ignore[arg-type]
+        state = set_check(state, replace(found, state=answer.state, message=answer.message, since=since))
         if answer.cluster:
-            life = replace(life, cluster=answer.cluster, nominated=())
-        await write_status(self.client, WORKLOADS, newest, status_with(newest, life))
+            state = replace(state, cluster=answer.cluster, nominated=())
+        await write_status(self.client, WORKLOADS, newest, status_with(newest, state))
         if answer.event:
             kind = WARNING if answer.event == "Warning" else NORMAL
             self.recorder.event(WORKLOADS, newest, kind, REASON, answer.message[:_EVENT_LIMIT], action=REASON)

@@ -1,7 +1,7 @@
 """Jobs on workers: made, followed and deleted, and their status brought to the hub's job.
 
-How each kind is treated is a row of `kueue.multikueue.adapters`. A remote job without our origin belongs to another
-owner: it is never written to.
+How each kind is treated is a row of `kueue.multikueue.adapters`. A remote job without this hub's origin
+label belongs to another client: the hub never writes to it.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A view of one resource on a worker, limited by labels: listed, then kept fresh by a watch.
 
-Other than `runtime.informer` it does not hide failures: its follower learns that the worker cannot be reached, and
-decides when to try again. What is known stays known meanwhile.
+`runtime.informer` retries by itself; a RemoteView raises, so that its Worker can mark the connection lost and choose when
+to dial again. The objects it has seen stay readable until then.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ class RemoteView:
                 self._resume = obj["metadata"].get("resourceVersion") or self._resume
 
     def forget(self, namespace: str, name: str) -> None:
-        """It was deleted just now: no action on it before the watch's event."""
+        """Drops an object that was just deleted, before its DELETED event arrives."""
         self._objects.pop(Key(namespace, name), None)
 
     def _put(self, key: Key, new: Object | None) -> None:

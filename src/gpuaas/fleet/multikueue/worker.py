@@ -19,7 +19,7 @@ from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.fleet.multikueue.hub_lease import HubLease
+from gpuaas.fleet.multikueue.lease_renewal import LeaseRenewal
 from gpuaas.fleet.multikueue.view import RemoteView
 from gpuaas.kueue.multikueue.names import ORIGIN
 
@@ -31,7 +31,7 @@ _FIRST, _MOST = 1.0, 60.0
 _STRICT_FIRST, _STRICT_STEPS = 5.0, 7
 
 
-class News(NamedTuple):
+class RemoteEvent(NamedTuple):
     """Something of ours changed on a worker."""
 
     worker: str
@@ -41,7 +41,7 @@ class News(NamedTuple):
     """Which of the views beside the copies'; empty for those."""
 
 
-Concerned = Callable[[News], None]
+Concerned = Callable[[RemoteEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Worker:
         *,
         strict: bool = False,
         lost_since: float | None = None,
-        lease: HubLease | None = None,
+        lease: LeaseRenewal | None = None,
     ) -> None:
         self.name = name
         self.client = client
@@ -98,7 +98,7 @@ class Worker:
         """Views that the worker does not let us have."""
 
     def _seen(self, resource: Resource, obj: Object, *, beside: str = "") -> None:
-        self._concerned(News(self.name, resource, obj, beside))
+        self._concerned(RemoteEvent(self.name, resource, obj, beside))
 
     # Reading.
 
@@ -112,6 +112,10 @@ class Worker:
 
     def sees(self, resource: Resource) -> bool:
         return resource not in self.unusable
+
+    def shows(self, name: str) -> bool:
+        """Whether the view of this name can be read."""
+        return name in self.beside and self.beside[name] not in self._hidden
 
     def forget(self, resource: Resource, namespace: str, name: str) -> None:
         view = self._views.get(resource)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from gpuaas.base.clock import Clock
 from gpuaas.client.kubeconfig import Access
 from gpuaas.client.protocol import Client
-from gpuaas.fleet.multikueue.hub_lease import HubLease
-from gpuaas.fleet.multikueue.worker import Follows, News, Worker
+from gpuaas.fleet.multikueue.lease_renewal import LeaseRenewal
+from gpuaas.fleet.multikueue.worker import Follows, RemoteEvent, Worker
 
 Dial = Callable[[Access], Client]
 
@@ -29,7 +29,7 @@ class Workers:
         clock: Clock,
         dial: Dial,
         follows: Callable[[], Follows],
-        lease: Callable[[Client], HubLease | None] = lambda _: None,
+        lease: Callable[[Client], LeaseRenewal | None] = lambda _: None,
         *,
         strict: bool = False,
     ) -> None:
@@ -41,17 +41,17 @@ class Workers:
         self._held: dict[str, _Held] = {}
         self._next: dict[str, _Held] = {}
         self._gone: dict[str, float] = {}
-        self._on_news: list[Callable[[News], None]] = []
+        self._on_news: list[Callable[[RemoteEvent], None]] = []
         self._on_change: list[Callable[[str], None]] = []
 
     def subscribe(
         self,
-        news: Callable[[News], None] | None = None,
+        event: Callable[[RemoteEvent], None] | None = None,
         change: Callable[[str], None] | None = None,
     ) -> None:
-        """`news` of what is ours there; `change(worker)` when a connection came or failed."""
-        if news is not None:
-            self._on_news.append(news)
+        """`event` of what is ours there; `change(worker)` when a connection came or failed."""
+        if event is not None:
+            self._on_news.append(event)
         if change is not None:
             self._on_change.append(change)
 
@@ -68,7 +68,7 @@ class Workers:
         return [held.worker for held in self._held.values()]
 
     def lost_since(self, name: str) -> float:
-        """Since when the cluster is unreachable, also where its kubeconfig is gone."""
+        """When the connection was lost (monotonic), also for a cluster whose MultiKueueCluster is gone."""
         worker = self.get(name)
         if worker is not None and worker.lost_since is not None:
             return worker.lost_since
@@ -111,7 +111,7 @@ class Workers:
         self._tell(name)
 
     def forget(self, name: str) -> None:
-        """The cluster is no longer in use."""
+        """Drops the loss time of a cluster that no workload needs any more."""
         self._gone.pop(name, None)
 
     async def close(self) -> None:
@@ -129,9 +129,9 @@ class Workers:
             if held.close is not None:
                 held.close()
 
-    def _news(self, news: News) -> None:
+    def _news(self, event: RemoteEvent) -> None:
         for handler in self._on_news:
-            handler(news)
+            handler(event)
 
     def _changed(self, name: str) -> None:
         following = self._next.get(name)

@@ -53,6 +53,7 @@ from gpuaas.kueue.explain.remedies import (
     selecting,
 )
 from gpuaas.kueue.explain.snapshot import Picture, engine_of, owner_of, pods_of, state_of
+from gpuaas.kueue.multikueue.explain import dispatch_lines
 from gpuaas.kueue.workload_state import conditions_of, is_kept_out, is_true
 
 View = Mapping[str, Any]
@@ -199,7 +200,8 @@ def _running(picture: Picture, workload: View, conditions: Mapping[str, Any]) ->
         state = state_of(workload)
         words = f"it was admitted by ClusterQueue {queue} at {since}"
         words += "" if state == "Running" else "; its pods are not all ready yet"
-        return Answer(_subject(workload), state, "Admitted", words, tuple(_places(workload)), (), queue)
+        evidence = (*_places(workload), *dispatch_lines(workload))
+        return Answer(_subject(workload), state, "Admitted", words, evidence, (), queue)
     unmatched = {name: line for name in given_flavors(workload) for line in no_node_has(picture, name)}
     words = f"ClusterQueue {queue} gave it quota, but no node can take its pods"
     lines = tuple(f"pod {pod['metadata']['name']}: {said}" for pod, said in stuck)
@@ -243,6 +245,7 @@ def _checking(picture: Picture, workload: View, conditions: Mapping[str, Any]) -
     queue = workload["status"]["admission"]["clusterQueue"]
     names = ", ".join(each["name"] for each in waiting) or "its checks"
     evidence = tuple(f"check {each['name']}: {each['state']} {each.get('message', '')}".rstrip() for each in waiting)
+    evidence += tuple(dispatch_lines(workload))
     words = f"ClusterQueue {queue} reserved quota for it; it waits for {names}"
     ways = tuple(answering(picture, workload, each["name"]) for each in waiting[:_MOST_WAYS])
     return Answer(_subject(workload), "Reserved", "WaitingForChecks", words, evidence, ways, queue)

@@ -30,7 +30,7 @@ ADAPTER_REASON = "MultiKueueAdapter"
 
 
 def epoch_of(workload: View) -> int:
-    """Grows with each eviction, so that a later offer of a workload differs from an earlier one."""
+    """The number of evictions so far: it orders the offers of one workload."""
     stats = ((workload.get("status") or {}).get("schedulingStats") or {}).get("evictions") or ()
     return sum(each.get("count", 0) for each in stats)
 

@@ -1,8 +1,7 @@
 """What is due for one dispatched workload: a pure function of the hub's workload and its copies on the workers.
 
 `decide` follows upstream's order of looking (kueue 0.19 `multikueue/workload.go`): end, eviction, changed spec, winner,
-nomination. The result is a list of actions; the loop that performs them reads the state again afterwards, so every action may
-be repeated. Where `State.strict` is false it departs from upstream in four places, each marked `Ours`:
+nomination. The result is a list of actions, each idempotent: the loop reads the state again after it has carried them out. Where `State.strict` is false it departs from upstream in four places, each marked `Ours`:
 
 * a copy whose cluster left the configuration is kept while it runs; only its successors go elsewhere;
 * once `clusterName` is set it names the winner, whatever other copy was admitted earlier;
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuaas.base.clock import parse_rfc3339
+from gpuaas.engine.values import CheckState
 from gpuaas.kueue.multikueue.copies import only_priority_differs, same_spec
 from gpuaas.kueue.multikueue.names import LOST, MOST_NOMINATED, OUT_OF_SYNC
 from gpuaas.kueue.workload_state import conditions_of, holds
@@ -53,7 +53,7 @@ class State:
     now: float
     lost_timeout: float
     nominates: Sequence[str] | None = None
-    """What the dispatcher wants nominated; None: another controller writes that."""
+    """The clusters the dispatcher nominates; None: an external dispatcher writes `nominatedClusterNames`."""
     redispatch_lost: bool = True
     keep_finished: float = 0.0
     """Seconds for which the copy of a finished workload stays, so that its logs can be read."""
@@ -86,7 +86,7 @@ class Nominate:
 class Answer:
     """What the check says from now on; Ready with the cluster that runs it."""
 
-    state: str
+    state: CheckState
     message: str
     cluster: str = ""
     event: str = ""
@@ -253,7 +253,7 @@ def _evicted_there(look: _Look) -> Plan | None:
         return None
     remote, _ = evicted
     if holds(look.local, "Evicted"):
-        look.do(Sync(remote.name, create=False))
+        look.do(Sync(remote.name, create=look.state.strict))  # upstream makes the job that was never there
         return look.plan(SYNC_AGAIN)
     if look.ready:
         words = f'Workload evicted on worker cluster: "{look.cluster}", resetting for re-admission'
@@ -308,7 +308,8 @@ def _nowhere(look: _Look) -> Plan:
         look.retry(words)
         return look.plan()
     found = next((each for each in look.state.remotes if each.name == look.cluster), None)
-    if found is None or not found.connected:
+    listed = found is not None and (found.offered or not look.state.strict)
+    if (found is None or not found.connected) and (listed or not look.state.strict):
         since = found.lost_since if found is not None and found.lost_since is not None else look.state.now
         left = since + look.state.lost_timeout - look.state.now
         if left > 0:
@@ -324,7 +325,8 @@ def _nowhere(look: _Look) -> Plan:
 
 def _nomination(look: _Look) -> Plan:
     local, check = look.local, look.state.check
-    if check.get("state", "Pending") != "Pending" or look.cluster or holds(local, "Evicted"):
+    evicted = holds(local, "Evicted") and not look.state.strict
+    if check.get("state", "Pending") != "Pending" or look.cluster or evicted:
         return look.plan(_stuck(look))
     others = [
         each for each in (local.get("status") or {}).get("admissionChecks") or () if each["name"] != check["name"]

@@ -21,7 +21,7 @@ LABEL: Final = "gpuaas.dev/hub-lease"
 TOKEN: Final = "gpuaas.dev/lease-token"
 ECHO: Final = "gpuaas.dev/lease-echo"
 MARGIN: Final = 30.0
-"""Seconds in which pods end after SIGTERM: Kubernetes' usual grace."""
+"""Seconds that pods may take to end: Kubernetes' default grace period."""
 EXPIRED: Final = "HubLeaseExpired"
 
 

@@ -2,6 +2,8 @@
 
 from gpuaas.web.page import Page
 from gpuaas.web.pages import (
+    fleet,
+    gallery,
     job,
     jobs,
     nodes,
@@ -24,9 +26,13 @@ PAGES: tuple[Page, ...] = (
     notebooks.PAGE,
     profiles.PAGE,
     nodes.PAGE,
+    fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
     queue.PAGE,
     job.PAGE,
     notebook.PAGE,
 )
+
+DEVELOPMENT: tuple[Page, ...] = (gallery.PAGE,)
+"""Served besides where GPUAAS_DEVELOPMENT is set."""

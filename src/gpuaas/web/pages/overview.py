@@ -8,7 +8,7 @@ and `preempted-last-hour`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
@@ -23,6 +23,7 @@ from gpuaas.web.pages.parts import GPU, allowed, short, shown, words
 HOUR: Final = 3_600
 STEP: Final = 30  # seconds of the strip's columns
 _EXPLAINED: Final = 6  # queues whose first job is explained
+_REASONS: Final = 3
 _LATELY: Final = 5
 _MOST: Final = 1_000  # preemptions of the hour that are counted
 
@@ -52,6 +53,8 @@ class Waiting:
     head: JobRow | None
     token: str = ""
     sentence: str = ""
+    reasons: tuple[tuple[str, int], ...] = ()
+    """How many wait for what, the most first; empty where only some of them are visible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ def _explained(visit: Visit, row: Waiting) -> Waiting:
         found = visit.views.why(visit.user, row.head.namespace, row.head.workload, "Workload")
     except (Forbidden, NotFound):
         return row
-    return Waiting(row.queue, row.jobs, row.gpus, row.oldest, row.head, found["reason"], found["sentence"])
+    reasons = tuple(visit.views.pages.reason_counts(visit.user, row.queue)[:_REASONS])
+    return replace(row, token=found["reason"], sentence=found["sentence"], reasons=reasons)
 
 
 def steps(now: float) -> list[float]:

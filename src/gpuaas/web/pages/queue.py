@@ -49,6 +49,8 @@ async def _load(visit: Visit) -> Context:
         "waiting": waiting,
         "running": running,
         "why": visit.views.why(visit.user, first.namespace, first.workload, "Workload") if first else None,
+        "reason": visit.views.pages.reason,
+        "reasons": visit.views.pages.reason_counts(visit.user, name),
         "next": visit.url(address(here, {"continue": waiting.continue_})) if waiting.continue_ else "",
         "first": visit.url(here) if visit.query.get("continue") else "",
         "all_running": visit.url(address("/jobs", queue=name, state=",".join(_RUNNING))),

@@ -155,10 +155,8 @@ class History:
                     found.append(f"{each} was cancelled and is there")
             elif not self.world.is_done(each):
                 found.append(f"{each} never ended")
-        for worker in self.world.workers:
-            if self.world.left_on(worker):
-                found.append(f"left on {worker}: {self.world.left_on(worker)}")
-        return found
+        left = {worker: self.world.left_on(worker) for worker in self.world.workers}
+        return [*found, *(f"left on {worker}: {names}" for worker, names in left.items() if names)]
 
     def told(self) -> str:
         return "\n".join([*self.lines, self.world.told()])

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from gpuaas.base.clock import VirtualClock, rfc3339
 from gpuaas.base.errors import NotFound, Unauthorized
@@ -36,13 +36,15 @@ from gpuaas.controllers.kueue import KueueCore, QueueStatuses
 from gpuaas.fleet.multikueue.checks import MultiKueueChecks
 from gpuaas.fleet.multikueue.clusters import MultiKueueClusters
 from gpuaas.fleet.multikueue.dispatch import Dispatch
-from gpuaas.fleet.multikueue.held_leases import HeldLeases
-from gpuaas.fleet.multikueue.hub_lease import HubLease
+from gpuaas.fleet.multikueue.hub_leases import HubLeaseController
+from gpuaas.fleet.multikueue.lease_renewal import LeaseRenewal
+from gpuaas.fleet.multikueue.nominations import LOCALS, QUEUES
 from gpuaas.fleet.multikueue.worker import Follows
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configuration, Configured
 from gpuaas.kueue.integrations.config import JobsConfig
 from gpuaas.kueue.integrations.registry import JOB_KINDS, KINDS
+from gpuaas.kueue.multikueue.explain import dispatch_lines
 from gpuaas.kueue.multikueue.leases import lease_name
 from gpuaas.kueue.multikueue.names import CONTROLLER
 from gpuaas.kueue.multikueue.rules import MultiKueueRules
@@ -56,7 +58,7 @@ TEAM, QUEUE = "team", "user-queue"
 RESOURCES = tuple(dict.fromkeys((*BUILT_IN, *KUEUE, *KINDS.resources, POD_PRIORITY_CLASSES)))
 _BATCH = controller_for(next(kind for kind in JOB_KINDS if kind.framework == "batch/job"))
 _PATIENCE = 15.0
-_QUIET_TURNS = 60
+_QUIET_TURNS = 40
 AT_START = 1.0
 """Seconds that the controllers of a worker that starts again may take to stop what has run out."""
 _DATA = "-----BEGIN CERTIFICATE-----"
@@ -237,12 +239,14 @@ class World:
         strict: bool = False,
         lasts: float = 30.0,
         leases: bool = True,
+        sizes: Mapping[str, int] | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.workers = list(workers)
         self.rules = rules or MultiKueueRules()
         self.strict = strict
         self.leases = leases
+        self.views = {QUEUES: (CLUSTER_QUEUES, ""), LOCALS: (LOCAL_QUEUES, "")} if not strict else {}
         self.record = Record()
         self.lasting: dict[str, float] = {}
         self.lasts = lasts
@@ -253,12 +257,14 @@ class World:
         self.wires = {name: Wire() for name in self.workers}
         self._running: dict[str, Controllers] = {}
         self.connections: Workers | None = None
+        self.dispatch: Dispatch | None = None
         for name, cluster in self.clusters.items():
             checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "mk"}]}} if name == "hub" else {}
-            _furnish(cluster, gpus * (len(self.workers) if name == "hub" else 1), **checks)
+            each = {worker: (sizes or {}).get(worker, gpus) for worker in self.workers}
+            _furnish(cluster, sum(each.values()) if name == "hub" else each[name], **checks)
         self._wire_up()
 
-    async def __aenter__(self) -> World:
+    async def __aenter__(self) -> Self:
         for name in self.clusters:
             await self.start(name)
         await self.settle()
@@ -287,7 +293,7 @@ class World:
         if name == "hub":
             made += self._hub_loops(deps, configured)
         elif self.leases:
-            made.append(HeldLeases(deps))
+            made.append(HubLeaseController(deps))
         self._running[name] = Controllers(deps, made)
         await self._running[name].start()
 
@@ -296,23 +302,20 @@ class World:
             name = access.server.removeprefix("https://")
             return Link(self.clusters[name], self.wires[name], self.clock)  # type: ignore[return-value]
 
-        def lease(client: Client) -> HubLease | None:
+        def lease(client: Client) -> LeaseRenewal | None:
             name = lease_name(self.rules.origin, "hub")
-            return HubLease(client, self.clock, "kueue-system", name, "hub", self.rules.worker_lost_timeout)
+            return LeaseRenewal(client, self.clock, "kueue-system", name, "hub", self.rules.worker_lost_timeout)
 
         connections = Workers(
             self.clock,
             dial,
-            lambda: Follows(self.rules.origin, [JOBS]),
+            lambda: Follows(self.rules.origin, [JOBS], self.views),
             (lambda _: None) if self.strict else lease,
             strict=self.strict,
         )
         self.connections = connections
-        return [
-            MultiKueueClusters(deps, connections),
-            MultiKueueChecks(deps),
-            Dispatch(deps, connections, configured, hub=lambda: "hub", strict=self.strict),
-        ]
+        self.dispatch = Dispatch(deps, connections, configured, hub=lambda: "hub", strict=self.strict)
+        return [MultiKueueClusters(deps, connections), MultiKueueChecks(deps), self.dispatch]
 
     async def stop(self, name: str) -> None:
         """The process of a cluster's controllers ends; what is stored stays."""
@@ -422,6 +425,12 @@ class World:
         except NotFound:
             return None
 
+    def explain(self, job: str) -> list[str]:
+        workload = self.workload(job)
+        assert workload is not None
+        assert self.dispatch is not None
+        return [*dispatch_lines(workload), *self.dispatch.explain(TEAM, workload["metadata"]["name"])]
+
     def workload(self, job: str, cluster: str = "hub") -> Object | None:
         for each in self.clusters[cluster].all(WORKLOADS, TEAM):
             if each["metadata"]["name"].startswith(f"job-{job}-"):
@@ -450,10 +459,10 @@ class World:
                 checks = [(c["state"], c["message"]) for c in status.get("admissionChecks") or ()]
                 placed = status.get("clusterName"), status.get("nominatedClusterNames")
                 lines.append(f"{name} {each['metadata']['name']} {placed} {said} {checks}")
-            for each in cluster.all(JOBS):
-                lines.append(
-                    f"{name} job {each['metadata']['name']} {each['spec'].get('suspend')} {each.get('status')}"
-                )
+            lines += [
+                f"{name} job {each['metadata']['name']} {each['spec'].get('suspend')} {each.get('status')}"
+                for each in cluster.all(JOBS)
+            ]
         return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Images on the hub of the pods that run for it on workers, so that `kubectl get pods` and `kubectl logs` find them.
+"""Shadow pods on the hub of the pods that run for it on workers, so that `kubectl get pods` and `kubectl logs` find them.
 
 Each pod of a dispatched job has one: the same name, the same labels, its status, no node (an annotation names cluster and
 node) and a scheduling gate that keeps every node of the hub away. It belongs to the hub's job and goes with the pod. Pods
@@ -14,12 +14,12 @@ from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
-from gpuaas.fleet.multikueue.worker import News, Worker
+from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.integrations import keys
-from gpuaas.kueue.multikueue.images import image_of, image_status, is_image
 from gpuaas.kueue.multikueue.names import CLUSTER
 from gpuaas.kueue.multikueue.owners import job_of
+from gpuaas.kueue.multikueue.shadow_pods import is_shadow, shadow_of, shadow_status
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.metadata import Key, annotations_of, is_deleting, key_of, owners_of
 from gpuaas.runtime.writes import write_status
@@ -29,7 +29,7 @@ _TOGETHER = 0.05
 _LOOK_AGAIN = 0.2
 
 
-class PodImages(Controller):
+class ShadowPodController(Controller):
     name = "multikueue-pods"
     workers = 8
 
@@ -37,22 +37,22 @@ class PodImages(Controller):
         super().__init__(deps)
         self._connections = connections
         of = deps.informers.of
-        self._pods = self.follow(of(PODS), lambda pod: (key_of(pod),) if is_image(pod) else ())
+        self._pods = self.follow(of(PODS), lambda pod: (key_of(pod),) if is_shadow(pod) else ())
         self._workloads = self.follow(of(WORKLOADS), self._pods_of)
         connections.subscribe(self._remote_changed, self._connection_changed)
 
-    def _remote_changed(self, news: News) -> None:
-        if news.beside == VIEW:
-            self.queue.add_after(key_of(news.obj), _TOGETHER)
+    def _remote_changed(self, event: RemoteEvent) -> None:
+        if event.beside == VIEW:
+            self.queue.add_after(key_of(event.obj), _TOGETHER)
 
     def _connection_changed(self, name: str) -> None:
         worker = self._connections.get(name)
         if worker is not None and worker.connected:
             for pod in worker.beside[VIEW].all():
                 self.queue.add(key_of(pod))
-            for image in self._pods.all():
-                if annotations_of(image).get(CLUSTER) == name:
-                    self.queue.add(key_of(image))
+            for shadow in self._pods.all():
+                if annotations_of(shadow).get(CLUSTER) == name:
+                    self.queue.add(key_of(shadow))
 
     def _pods_of(self, workload: Mapping[str, Any]) -> list[Key]:
         cluster = (workload.get("status") or {}).get("clusterName")
@@ -64,17 +64,17 @@ class PodImages(Controller):
         return [key_of(pod) for pod in pods if _is_for(pod, namespace, name)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
-        image = self._pods.get(*key)
-        if image is not None and not is_image(image):
+        shadow = self._pods.get(*key)
+        if shadow is not None and not is_shadow(shadow):
             return None
         found = remote_pod(self._connections, self._workloads.get, key)
         if found is None:
-            await self._remove(image)
+            await self._remove(shadow)
             return None
-        if image is None:
+        if shadow is None:
             await self._create(found)
-        elif not is_deleting(image):
-            await write_status(self.client, PODS, image, image_status(image, found.pod))
+        elif not is_deleting(shadow):
+            await write_status(self.client, PODS, shadow, shadow_status(shadow, found.pod))
         return None
 
     async def _create(self, found: "Found") -> None:
@@ -84,26 +84,26 @@ class PodImages(Controller):
         owners = [each for each in owners_of(found.workload) if each.get("controller")]
         if not owners:
             return
-        image = image_of(found.pod, found.worker.name, owners[0])
+        shadow = shadow_of(found.pod, found.worker.name, owners[0])
         with contextlib.suppress(AlreadyExists):
-            await self.client.create(PODS, image, image["metadata"]["namespace"])
+            await self.client.create(PODS, shadow, shadow["metadata"]["namespace"])
 
-    async def _remove(self, image: Object | None) -> None:
+    async def _remove(self, shadow: Object | None) -> None:
         """Not while its worker cannot be reached: nothing is known of it then."""
-        if image is None or is_deleting(image):
+        if shadow is None or is_deleting(shadow):
             return
-        worker = self._connections.get(annotations_of(image).get(CLUSTER, ""))
-        if worker is not None and not worker.connected and self._is_held(image):
+        worker = self._connections.get(annotations_of(shadow).get(CLUSTER, ""))
+        if worker is not None and not worker.connected and self._is_held(shadow):
             return
-        meta = image["metadata"]
+        meta = shadow["metadata"]
         with contextlib.suppress(NotFound, Conflict):
             await self.client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"], grace=0)
 
-    def _is_held(self, image: Object) -> bool:
-        cluster = annotations_of(image).get(CLUSTER)
+    def _is_held(self, shadow: Object) -> bool:
+        cluster = annotations_of(shadow).get(CLUSTER)
         return any(
             (each.get("status") or {}).get("clusterName") == cluster
-            for owner in owners_of(image)
+            for owner in owners_of(shadow)
             for each in self._workloads.owned_by(owner["uid"])
         )
 
@@ -145,8 +145,8 @@ class HubLogs:
         self._clock = clock
 
     def waits_for(self, pod: Mapping[str, Any]) -> bool:
-        """An image may be there before its pod has begun."""
-        return is_image(pod)
+        """A shadow pod may be there before its pod has begun."""
+        return is_shadow(pod)
 
     def read(self, pod: Mapping[str, Any], options: Any) -> AsyncIterator[bytes]:
         if pod["spec"].get("nodeName"):

@@ -10,7 +10,7 @@ _LOOKS, _BETWEEN = 15, 0.2
 _TWICE = 2
 
 
-class HubLease:
+class LeaseRenewal:
     def __init__(self, client: Client, clock: Clock, namespace: str, name: str, hub: str, lost_timeout: float) -> None:
         self.name = name
         self.every = leases.every(lost_timeout)

@@ -24,7 +24,7 @@ from gpuaas.runtime.writes import write_status
 _BY_LEASE = "hub-lease"
 
 
-class HeldLeases(Controller):
+class HubLeaseController(Controller):
     name = "multikueue-hub-leases"
     component = "multikueue-worker"
 

@@ -16,13 +16,13 @@ _NOT_SHOWN = frozenset({keys.MANAGED, keys.QUEUE, keys.PREBUILT, keys.GROUP_NAME
 _OF_CONTAINERS = ("name", "image", "imagePullPolicy", "command", "args", "workingDir", "ports")
 
 
-def is_image(pod: View) -> bool:
+def is_shadow(pod: View) -> bool:
     gates = (pod.get("spec") or {}).get("schedulingGates") or ()
     return any(each.get("name") == ELSEWHERE for each in gates)
 
 
-def image_of(pod: View, cluster: str, owner: View) -> Object:
-    """`owner`: the reference of the hub's workload to its job, which the image belongs to as well."""
+def shadow_of(pod: View, cluster: str, owner: View) -> Object:
+    """`owner`: the reference of the hub's workload to its job, which the shadow belongs to as well."""
     metadata, spec = pod["metadata"], pod["spec"]
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key not in _NOT_SHOWN}
     labels |= {key: owner["uid"] for key in _UIDS if key in labels}
@@ -50,10 +50,10 @@ def image_of(pod: View, cluster: str, owner: View) -> Object:
     }
 
 
-def image_status(image: View, pod: View) -> Object:
+def shadow_status(shadow: View, pod: View) -> Object:
     status = dict(pod.get("status") or {})
     status.pop("qosClass", None)
-    qos = (image.get("status") or {}).get("qosClass")
+    qos = (shadow.get("status") or {}).get("qosClass")
     return {**status, **({"qosClass": qos} if qos else {})}
 
 
