@@ -67,6 +67,12 @@ def _preemption(_: argparse.Namespace) -> Any:
     return preemption.measure()
 
 
+def _web(_: argparse.Namespace) -> Any:
+    from bench import web
+
+    return web.measure()
+
+
 def _cards(_: argparse.Namespace) -> Any:
     from bench import cards
 
@@ -79,6 +85,12 @@ def _sharing(_: argparse.Namespace) -> Any:
     return sharing.measure()
 
 
+def _trace(_: argparse.Namespace) -> Any:
+    from bench import trace
+
+    return trace.measure()
+
+
 PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "lifecycle": lambda _: lifecycle.measure(),
     "apiserver": lambda options: apiserver.measure(options.rounds or 3, only_ours=options.only_ours),
@@ -86,8 +98,10 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "preemption": _preemption,
     "kueue": _kueue,
     "cli": _cli,
+    "web": _web,
     "cards": _cards,
     "sharing": _sharing,
+    "trace": _trace,
 }
 
 if __name__ == "__main__":

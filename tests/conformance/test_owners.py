@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conformance.hub import Hub
+from tests.conformance.hub import job as hub_job
 from tests.conformance.kubectls import NONE_HERE, Kubectl, found
 from tests.conformance.service import Service, eventually
 
@@ -216,3 +218,21 @@ def test_an_openshift_group_counts_at_once(people: People) -> None:
     assert "viewers" in ann("auth whoami")
     admin("delete group.user.openshift.io viewers")
     assert ann.run("auth can-i list pods -n team-b").stdout == "no\n"
+
+
+def test_a_job_that_a_hub_dispatches_keeps_its_owner_on_the_worker(tmp_path: Path) -> None:
+    if not found():
+        pytest.skip(NONE_HERE)
+
+    def owners(hub: Hub, cluster: str) -> dict[str, set[str]]:
+        """By kind."""
+        kinds: dict[str, set[str]] = {}
+        for each in hub.get(cluster, "jobs,workloads,pods")["items"]:
+            kinds.setdefault(each["kind"], set()).add((each["metadata"].get("annotations") or {}).get(OWNER, ""))
+        return kinds
+
+    everything = {"Job": {"ann"}, "Workload": {"ann"}, "Pod": {"ann"}}
+    with Hub(tmp_path / "hub", ["worker1"]) as hub:
+        hub.on("hub", "create --as ann --as-group system:masters -f -", hub_job("far", command="sleep 1000"))
+        hub.until(lambda: owners(hub, "worker1") == everything, "the worker names others")
+        hub.until(lambda: owners(hub, "hub") == everything, "the hub names others")

@@ -1,8 +1,9 @@
 """What two right servers may print differently is made alike: uids, times, revisions, generated names, addresses.
 
 Identity is kept where it means something: the first uid seen in a case becomes `<uid-1>` wherever it comes again, so an
-owner reference to the wrong object is still a difference; a revision that changes without a write is one too. Nothing
-else is forgiven here: a difference that stays belongs into `differences.toml`.
+owner reference to the wrong object is still a difference; a revision that changes without a write is one too. The
+annotation `gpuaas.dev/owner`, which our side puts on every workload, is taken out: it would be a difference of half of
+all steps. Nothing else is forgiven here: a difference that stays belongs into `differences.toml`.
 """
 
 from __future__ import annotations
@@ -60,6 +61,21 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
+OWNER = "gpuaas.dev/owner"
+_OWNER = re.escape(OWNER)
+# Where it is the only annotation, and where it stands beside others: in YAML, in JSON, as described.
+_WITHOUT_OWNER: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.MULTILINE), replacement)
+    for pattern, replacement in (
+        (rf"^( *)annotations:\n\1  {_OWNER}: .*\n(?!\1  )", ""),
+        (rf'^( *)"annotations": {{\n *"{_OWNER}": "[^"]*"\n\1}},?\n', ""),
+        (rf"^( *Annotations: +){_OWNER}: .*\n +(?=\S+: )", r"\1"),
+        (rf"^( *Annotations: +){_OWNER}: .*$", r"\1<none>"),
+        (rf'^ +"?{_OWNER}"?: .*\n', ""),
+    )
+)
+
+
 class Normaliser:
     """One per case and side: it remembers which uid and which revision was which."""
 
@@ -73,6 +89,9 @@ class Normaliser:
     def text(self, text: str) -> str:
         for literal, replacement in self._literal:
             text = text.replace(literal, replacement)
+        if OWNER in text:
+            for pattern, replacement in _WITHOUT_OWNER:
+                text = pattern.sub(replacement, text)
         text = _UID.sub(self._numbered(self._uids, "uid"), text)
         text = _REVISION.sub(self._revision, text)
         text = _SERVICE_ADDRESS.sub(self._numbered(self._addresses, "address"), text)
@@ -126,7 +145,9 @@ def _tidied(value: Any) -> Any:
         return [_tidied(item) for item in value]
     if not isinstance(value, dict):
         return value
-    tidy = {key: _tidied(item) for key, item in value.items()}
+    tidy = {key: _tidied(item) for key, item in value.items() if key != OWNER}
+    if tidy.get("annotations") == {} and value["annotations"]:
+        del tidy["annotations"]
     if len(tidy.get("details", {}).get("causes", ()) if isinstance(tidy.get("details"), dict) else ()) > 1:
         tidy["message"] = _without_order(str(tidy.get("message")), str(tidy["details"].get("group", "")))
     for name in ("managedFields", "causes"):

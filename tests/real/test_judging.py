@@ -29,6 +29,17 @@ ONE, TWO = "0d5c0f3a-6a9f-4f0f-9d5e-1f2a3b4c5d6e", "11111111-2222-4333-8444-5555
         ("replica set web-7887448d46 with web-7887448d46-bcd45", "replica set web-79578d55 with web-79578d55-zzz45"),
         ("configmap/made-x7k2p created", "configmap/made-bcd45 created"),
         ("W1115 15:51:59.820153   26404 prune.go:71] x", "W1116 01:51:59.820154       4 prune.go:71] x"),
+        ("metadata:\n  name: a\n", "metadata:\n  annotations:\n    gpuaas.dev/owner: admin\n  name: a\n"),
+        (
+            "metadata:\n  annotations:\n    a: b\n  name: a\n",
+            "metadata:\n  annotations:\n    a: b\n    gpuaas.dev/owner: admin\n  name: a\n",
+        ),
+        (
+            '{\n  "metadata": {\n    "name": "a"\n  }\n}',
+            '{\n  "metadata": {\n    "annotations": {\n      "gpuaas.dev/owner": "admin"\n    },\n    "name": "a"\n  }\n}',
+        ),
+        ("Annotations:  <none>\nStatus: x", "Annotations:  gpuaas.dev/owner: admin\nStatus: x"),
+        ("Annotations:  z: b\nStatus: x", "Annotations:  gpuaas.dev/owner: admin\n              z: b\nStatus: x"),
         ("https://127.0.0.1:1234/api", "https://127.0.0.1:777/clusters/local/api"),
     ],
 )

@@ -30,7 +30,15 @@ class Whose:
 
 async def own_name(client: "HttpClient") -> str:
     """The name the cluster knows the caller by."""
-    found = await client.create(_REVIEWS, {"metadata": {}})
+    from gpuaas.base.errors import ApiError
+
+    try:
+        found = await client.create(_REVIEWS, {"metadata": {}})
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        words = "this cluster does not say who you are (Kubernetes does since 1.28): give your name with --user"
+        raise click.ClickException(words) from None
     return str(((found.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
 

@@ -60,8 +60,7 @@ class ShadowPodController(Controller):
         if worker is None:
             return []
         name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
-        pods = worker.beside[VIEW].all()
-        return [key_of(pod) for pod in pods if _is_for(pod, namespace, name)]
+        return [key_of(pod) for pod in worker.beside[VIEW].of_workload(namespace, name)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         shadow = self._pods.get(*key)
@@ -125,10 +124,6 @@ def remote_pod(connections: Workers, workload_of: Any, key: Key) -> Found | None
         if workload is not None and (workload.get("status") or {}).get("clusterName") == worker.name:
             return Found(worker, pod, workload)
     return None
-
-
-def _is_for(pod: Mapping[str, Any], namespace: str, workload: str) -> bool:
-    return pod["metadata"].get("namespace") == namespace and annotations_of(pod).get(keys.WORKLOAD) == workload
 
 
 def _is_pending(pod: Mapping[str, Any]) -> bool:
