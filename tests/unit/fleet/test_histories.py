@@ -119,6 +119,12 @@ class History:
             taints = [t for t in cluster["spec"].get("taints") or () if t["key"] != "gpuaas.dev/drained"]
             await self.on.cluster.patch(MANAGED_CLUSTERS, name, {"spec": {"taints": taints or None}})
             self.on.workers[name].put(NODES, node_of(4))
+        await self.on.advance(60)
+        # What is lost from here on is found without any other news.
+        for name in NAMES:
+            self.told.append(f"at last {name}")
+            await self.lose_on_hub(name)
+            await self.lose_on_worker(name)
         await self.on.advance(700)
 
 
