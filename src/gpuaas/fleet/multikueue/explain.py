@@ -10,7 +10,7 @@ from gpuaas.fleet.multikueue.shadow_pods import VIEW
 from gpuaas.fleet.multikueue.worker import Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.workload_state import conditions_of
-from gpuaas.runtime.metadata import Key, key_of
+from gpuaas.runtime.metadata import Key, annotations_of, key_of
 
 _MOST_PODS = 3
 
