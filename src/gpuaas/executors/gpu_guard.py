@@ -58,6 +58,7 @@ _EVERY: Final = 0.05  # seconds between two looks at memory
 _IDLE: Final = 0.1  # seconds between two looks for pods with a budget; this asks the driver nothing
 _SOON: Final = 1.0
 _LOOK: Final = 2.0  # seconds between two looks at all cards
+_RARELY: Final = 600.0  # seconds until a driver that reports no events is asked again
 _WAIT: Final = 500  # milliseconds in which an Xid is waited for
 _MANAGER: Final = "gpuaas-gpu-guard"
 _CHANGED: Final = 0.1  # of its memory: what of a foreign process is worth a write
@@ -264,16 +265,19 @@ class GpuGuard(Loop):
 
     async def _watch_events(self, driver: Nvml) -> None:
         wrong = xid_filter(os.environ)
+        pause = _LOOK
         while True:
             try:
                 events = await self._in_thread(partial(driver.events, tuple(self._cards)))
                 while True:
                     event = await self._in_thread(partial(events.wait, _WAIT))
                     if event is not None:
+                        pause = _LOOK
                         await self._on_xid(event, is_ill=wrong.is_unhealthy(event.xid))
             except DriverError as error:
-                _log.warning("%s; asked again", error)
-                await self.clock.sleep(_LOOK)
+                _log.warning("GPU events: %s; asked again in %d s", error, pause)
+                await self.clock.sleep(pause)
+                pause = min(pause * 2, _RARELY)
 
     async def _on_xid(self, event: XidEvent, *, is_ill: bool) -> None:
         cards = self._cards if event.uuid is None else [event.uuid]
