@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -331,3 +332,37 @@ def test_without_a_compiler_up_says_so_and_frameworks_are_given_their_part(
         make(service, JOBS, machine.job("asks", "echo [$LD_PRELOAD] $PYTORCH_ALLOC_CONF"))
         eventually(lambda: phases(service).get("asks") == "Succeeded", "it never ran")
         assert log(service, "asks") == "[] per_process_memory_fraction:0.498\n"
+
+
+@pytest.mark.usefixtures("mps")
+def test_after_a_second_fault_pods_run_one_by_one_until_one_faults_alone_and_pays(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.cards(1)
+    with Service(tmp_path / "home") as service:
+        share(service, 4, "mps")
+        eventually(lambda: offered(service) == "4", "the card is not shared")
+        for name in ("a", "b"):
+            make(service, JOBS, machine.job(name, "$CLIENT linked 1 s600"))
+        before: dict[str, str] = {}
+
+        def anew() -> list[str]:
+            return [name for name in "ab" if _runs_anew(service, name, before.get(name, ""))]
+
+        for _ in range(2):
+            eventually(lambda: len(anew()) == 2, lambda: f"not both run: {phases(service)}")
+            before |= {name: pods_of(service)[name]["metadata"]["uid"] for name in "ab"}
+            known = len(told(service, "GPUFaultOnMPSCard"))
+            time.sleep(2)  # two faults within two seconds count as one
+            machine.xid(0, 31)
+            eventually(lambda: len(told(service, "GPUFaultOnMPSCard")) > known, "the fault is not shown")  # noqa: B023
+        assert "they run one by one" in told(service, "GPUFaultOnMPSCard")
+
+        eventually(lambda: len(anew()) == 1, "none runs")
+        time.sleep(1.5)
+        [first] = anew()
+        machine.xid(0, 31)
+        eventually(lambda: phases(service)[first] == "Failed", "it does not pay")
+        assert pods_of(service)[first]["status"]["reason"] == "GPUFault"
+        other = "b" if first == "a" else "a"
+        eventually(lambda: _runs_anew(service, other, before[other]), "the other never ran")

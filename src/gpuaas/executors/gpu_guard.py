@@ -38,6 +38,7 @@ from gpuaas.executors.devices import ON_NODE
 from gpuaas.executors.gpu_environment import MPS, Provision, cards_by_mps
 from gpuaas.executors.mps import MARK as MPS_MARK
 from gpuaas.executors.mps import MpsDaemons, MpsError
+from gpuaas.executors.mps_suspects import Suspects, suspect_of
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.processes import Process
 from gpuaas.executors.verdicts import Verdict, pronounce
@@ -52,6 +53,7 @@ _log = logging.getLogger(__name__)
 
 OVER_LIMIT: Final = "GPUMemoryOverLimit"
 MPS_FAULT: Final = "GPUFaultOnMPSCard"
+GPU_FAULT: Final = "GPUFault"
 MPS_ENDED: Final = "MPSDaemonEnded"
 BOOT: Final = "gpuaas.dev/boot-id"  # annotation of the node: the boot in which its faults were found
 _EVERY: Final = 0.05  # seconds between two looks at memory
@@ -96,6 +98,7 @@ class GpuGuard(Loop):
         self._faults: set[str] = set()  # as the node's annotation has them
         self._written: set[str] = set()
         self._seen_before: set[tuple[str, int]] = set()
+        self._suspects = Suspects()
         self._mps_faults: dict[str, float] = {}  # by card, when the last one was found
         self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
         self._asked_daemon: dict[str, float] = {}  # when it was last asked whether it lives
@@ -119,6 +122,10 @@ class GpuGuard(Loop):
     def may_say_more(self, held: Sequence[Held], ended: float | None) -> bool:
         """Whether the reason of a failed process of a card shared by MPS may still come: it is waited for."""
         return bool(cards_by_mps(held)) and ended is not None and self.clock.now() < ended + _FAULT_NEWS
+
+    def runs_alone(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the pod shares no card by MPS for now: it may be the one that faults."""
+        return self._suspects.runs_alone(pod, self.clock.monotonic())
 
     def _largest_budget(self, card: str) -> int:
         return max((one.budget for held in self._held().values() for one in held if one.card == card), default=0)
@@ -365,12 +372,19 @@ class GpuGuard(Loop):
             return
         self._mps_faults[card] = now
         named = ", ".join(sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in victims))
+        if self._suspects.on_fault(card, (suspect_of(pod) for pod in victims), now):
+            words = "ended by a GPU fault of its own: it was alone on its MPS card"
+            await self._end_all(card, GPU_FAULT, words, returns=False)
+            self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault of {named}, which was alone on it")
+            return
         words = f"ended with its MPS card: a GPU fault in one of {named}"
         await self._end_all(card, MPS_FAULT, words)
-        self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault ended all that share it by MPS: {named}")
+        apart = [pod for pod in victims if self._suspects.runs_alone(pod, now)]
+        then = "; it is not the first within an hour, so they run one by one until one faults alone" if apart else ""
+        self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault ended all that share it by MPS: {named}{then}")
 
-    async def _end_all(self, card: str, reason: str, words: str) -> None:
-        verdict = Verdict(reason, words, returns=True)
+    async def _end_all(self, card: str, reason: str, words: str, *, returns: bool = True) -> None:
+        verdict = Verdict(reason, words, returns)
         for pod in self._on_mps_card(card):
             if await self._in_thread(partial(self._end, uid_of(pod), verdict, ())):
                 self.recorder.event(PODS, pod, WARNING, reason, words[:1024])

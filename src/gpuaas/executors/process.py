@@ -103,6 +103,8 @@ class ProcessKubelet(Kubelet):
         self._nodes = deps.informers.of(NODES)
         self._pods.add_index(ON_NODE, _node_of)
         self._devices = DeviceBook([node], self._pods, self._is_over)
+        if guard is not None:
+            self._devices.runs_alone = guard.runs_alone
         self._pods.subscribe(self._forget)
 
     def folder_of(self, pod: Mapping[str, Any]) -> Path:
