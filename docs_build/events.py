@@ -160,8 +160,8 @@ def _tellers(source: Source, receiver: ast.expr, resource: ast.expr, where: Wher
             component = _component(receiver, where) or concrete.component
             yield component, _kind(resource, where, concrete), _area(concrete)
         return
-    if issubclass(owner, Loop):  # one without a queue, which names its recorder itself
-        yield owner.component, _kind(resource, where, owner), _area(owner)
+    if issubclass(owner, Loop) and (component := _of_loop(owner)):
+        yield component, _kind(resource, where, owner), _area(owner)
         return
     for maker in source.makers(owner):
         given = _given(owner, maker)
@@ -184,6 +184,19 @@ def _concrete(owner: type[Controller]) -> Iterator[type[Controller]]:
     for each in owner.__subclasses__():
         if each.__module__.startswith(("gpuaas.", "abc")):  # those of a table are made by a call, and tests have theirs
             yield from _concrete(each)
+
+
+def _of_loop(owner: type[Loop]) -> str:
+    """The name for which a loop that is no controller makes its recorder: `self.recorder = ….recorder("name")`."""
+    begin = vars(owner).get("__init__")
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(begin)))) if begin is not None else ():
+        match node:
+            case ast.Assign(
+                [ast.Attribute(ast.Name("self"), "recorder")],
+                ast.Call(ast.Attribute(_, "recorder"), [ast.Constant(str(name)), *_]),
+            ):
+                return name
+    return ""
 
 
 def _component(receiver: ast.expr, where: Where) -> str:

@@ -70,7 +70,6 @@ _FAULT_NEWS: Final = 2.0  # seconds after a client's end in which the news of a 
 
 class GpuGuard(Loop):
     name = "gpu-guard"
-    component = "gpu-guard"
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class GpuGuard(Loop):
         self._pods = deps.informers.of(PODS)
         self._pods.add_index(ON_NODE, lambda pod: (pod["spec"]["nodeName"],) if pod["spec"].get("nodeName") else ())
         self._nodes = deps.informers.of(NODES)
-        self.recorder = deps.events.recorder(self.component)
+        self.recorder = deps.events.recorder("gpu-guard")
         self._table = ProcessTable((gpu_sight.POD_MARK, MPS_MARK))
         self._threads = ThreadPoolExecutor(3, "gpu-guard")
         self._faults: set[str] = set()  # as the node's annotation has them

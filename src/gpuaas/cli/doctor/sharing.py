@@ -112,7 +112,7 @@ def _more_memory(node: str, labels: Mapping[str, str], pod: tuple[str, str]) -> 
     """Memory that hardware keeps apart where the card has MIG, else larger shares."""
     if node and labels.get("nvidia.com/mig.capable") == "true":
         return f"kubectl label node {node} nvidia.com/mig.config=all-balanced --overwrite"
-    replicas = natural(labels.get("nvidia.com/gpu.replicas", "")) or 0
+    replicas = natural(labels.get("nvidia.com/gpu.replicas", "")) or 1
     if node and replicas > 2:
         return f"gpuaas share {node} --replicas {replicas // 2}"
     return f"gpuaas share {node} --off" if node else f"kubectl describe pod -n {pod[0]} {pod[1]}"
