@@ -51,8 +51,9 @@ class DeviceBook:
         """What is given out one by one here."""
         return tuple(self._offer(node)[0]) if node["metadata"]["name"] in self._specs else ()
 
-    def give(self, pod: View, node: View) -> tuple[Held, ...]:
-        """The devices of the pod: those it has, or free ones. Raises NoDeviceError, BudgetError or RefusedError."""
+    def give(self, pod: View, node: View, wishes: Mapping[str, str] | None = None) -> tuple[Held, ...]:
+        """The devices of the pod: those it has, or free ones. `wishes`: annotations that count, where those of the pod
+        are not all. Raises NoDeviceError, BudgetError or RefusedError."""
         uid, name = uid_of(pod), node["metadata"]["name"]
         if name not in self._specs:
             return ()
@@ -64,7 +65,7 @@ class DeviceBook:
             if not requests:
                 return ()
             barred = self._barred(pod, node) if config.strategy == "mps" else frozenset[str]()
-            asked = asked_mib(annotations_of(pod))
+            asked = asked_mib(annotations_of(pod) if wishes is None else wishes)
             found = choose(offered, config, requests, self.taken(name), asked=asked, barred=barred)
         here[uid] = found
         return found

@@ -21,7 +21,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +30,10 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.devices.budget import budgets_of
 from gpuaas.devices.faults import ANNOTATION as FAULTS
+from gpuaas.devices.faults import TOO_HOT
 from gpuaas.devices.foreign import FOREIGN, IGNORED, encode_foreign, foreign_processes
 from gpuaas.devices.health import xid_filter
+from gpuaas.devices.holding import ANNOTATION as HELD
 from gpuaas.devices.holding import Held, held_by
 from gpuaas.executors import gpu_sight
 from gpuaas.executors.devices import ON_NODE
@@ -59,6 +61,7 @@ BOOT: Final = "gpuaas.dev/boot-id"  # annotation of the node: the boot in which 
 _EVERY: Final = 0.05  # seconds between two looks at memory
 _IDLE: Final = 0.1  # seconds between two looks for pods with a budget; this asks the driver nothing
 _SOON: Final = 1.0
+_COOLER: Final = 5  # degrees below the limit
 _LOOK: Final = 2.0  # seconds between two looks at all cards
 _RARELY: Final = 600.0  # seconds until a driver that reports no events is asked again
 _WAIT: Final = 500  # milliseconds in which an Xid is waited for
@@ -156,7 +159,7 @@ class GpuGuard(Loop):
         return {
             uid_of(pod): held
             for pod in self._pods.indexed(ON_NODE, self._node.name)
-            if not is_finished(pod) and (held := held_by(pod))
+            if not is_finished(pod) and (held := _held_as(annotations_of(pod).get(HELD, "")))
         }
 
     def _look(self, driver: Nvml, cards: Iterable[str]) -> list[gpu_sight.User]:
@@ -256,6 +259,21 @@ class GpuGuard(Loop):
                 if fault == "ecc" and why:
                     continue
                 await self._set_fault(f"{card}={fault}", is_so, why or rows)
+            if not why:
+                await self._note_heat(card, await self._in_thread(partial(driver.temperature, card)))
+
+    async def _note_heat(self, card: str, degrees: int | None) -> None:
+        """A card that is too hot comes back when it has cooled down well below."""
+        node = self._nodes.get("", self._node.name)
+        known = next(
+            (one for one in _faults_of(node or {"metadata": {}}) if one.startswith(f"{card}=temperature:")), ""
+        )
+        if degrees is None:
+            return
+        if known and degrees < TOO_HOT - _COOLER:
+            await self._set_fault(known, False, "")
+        elif not known and degrees >= TOO_HOT:
+            await self._set_fault(f"{card}=temperature:{degrees}", True, f"{degrees} °C, the limit is {TOO_HOT} °C")
 
     async def _annotate(self, annotations: Mapping[str, str | None]) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}
@@ -395,6 +413,12 @@ class GpuGuard(Loop):
             for pod in self._pods.indexed(ON_NODE, self._node.name)
             if not is_finished(pod) and any(one.card == card and one.sharing == MPS for one in held_by(pod))
         ]
+
+
+@lru_cache(maxsize=1024)
+def _held_as(text: str) -> tuple[Held, ...]:
+    """What the annotation says, read once: it is looked at many times a second."""
+    return held_by({"metadata": {"annotations": {HELD: text}}}) if text else ()
 
 
 def _faults_of(node: Mapping[str, Any]) -> set[str]:
