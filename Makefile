@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := venv
-.PHONY: venv dev up test check docs test-real bench lock clean
+.PHONY: venv dev up test check docs test-real test-gpu bench lock clean
 
 venv: .venv/.installed          ## .venv with the gpuaas command
 dev: .venv/.installed-dev       ## ... and what tests and checks need
@@ -38,6 +38,9 @@ docs: dev                       ## the reference pages, from the code
 
 test-real: dev                  ## the same scripts against the real Kubernetes and against ours (needs Go)
 	@$(BIN)/python -m tests.real build && $(BIN)/python -m pytest -q tests/real
+
+test-gpu:                       ## the story of shared cards on a machine with one: make test-gpu WHEELS=folder [OUT=folder]
+	@bash tests/gpu/run.sh "$(WHEELS)" "$(or $(OUT),gpu-story)"
 
 bench: dev                      ## figures and ratios
 	@$(BIN)/python -m bench

@@ -103,6 +103,8 @@ class ProcessKubelet(Kubelet):
         self._nodes = deps.informers.of(NODES)
         self._pods.add_index(ON_NODE, _node_of)
         self._devices = DeviceBook([node], self._pods, self._is_over)
+        if guard is not None:
+            self._devices.runs_alone = guard.runs_alone
         self._pods.subscribe(self._forget)
 
     def folder_of(self, pod: Mapping[str, Any]) -> Path:
@@ -204,7 +206,8 @@ class ProcessKubelet(Kubelet):
         if self._guard is not None and not self._guard.looked.is_set():
             return Requeue(_SOON)
         node = self._nodes.get("", self._node.name)
-        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
+        wishes = await self._evictions.owners.wishes(pod)
+        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node, wishes)
         if self._guard is not None and isinstance(found, Mapping):
             await self._guard.prepare(held_by(found))
         return found
