@@ -96,3 +96,24 @@ def test_the_plan_admits_what_it_says(service: Service) -> None:
     eventually(lambda: offered(service) == {"nvidia.com/mig-1g.5gb": "7"}, "the card was never cut")
     eventually(lambda: {row["state"] for row in jobs()} == {"Running"}, "they never ran")
     assert "no job that asks for cards waits" in done(service, "mig", "plan")
+
+
+def test_the_plan_knows_the_operator_s_own_configurations(service: Service) -> None:
+    custom = """version: v1
+mig-configs:
+  three-and-four:
+  - {devices: all, mig-enabled: true, mig-devices: {4g.20gb: 1, 1g.5gb: 3}}
+"""
+    body = {"metadata": {"name": "custom-mig-config"}, "data": {"config.yaml": custom}}
+    assert service.ask("POST", "/api/v1/namespaces/nvidia-gpu-operator/configmaps", body).status == 201
+    patch = {"spec": {"migManager": {"config": {"name": "custom-mig-config"}}}}
+    path, media = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy", "application/merge-patch+json"
+    assert service.ask("PATCH", path, patch, media=media).status == 200
+    for name in ("queue.yaml", "jobs.yaml"):
+        done(service, "apply", "-f", str(EXAMPLES / "mig" / name))
+    eventually(lambda: len(json.loads(done(service, "mig", "plan", "-o", "json"))) == 1, "there is no plan")
+    [only] = json.loads(done(service, "mig", "plan", "-o", "json"))
+    assert (only["config"], len(only["admits"])) == ("three-and-four", 3)
+    done(service, "mig", "plan", "--apply")
+    wanted = {"nvidia.com/mig-1g.5gb": "3", "nvidia.com/mig-4g.20gb": "1"}
+    eventually(lambda: offered(service) == wanted, "the card was never cut")
