@@ -6,6 +6,7 @@ port that is bound to loopback, where a browser has nothing to warn of.
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -31,6 +32,12 @@ def open_pages(target: Target, only_print: bool) -> None:
     found = target.work(_link)
     opened = not only_print and _opened(found["url"])
     target.show({**found, "opened": opened}, lambda: _tell(found, opened, only_print=only_print))
+
+
+def open_now(kubeconfig: Path) -> None:
+    """For a command that shows what it does on the dashboard of its own server."""
+    found = Target(kubeconfig, "", "", "").work(_link)
+    _tell(found, _opened(found["url"]), only_print=False)
 
 
 async def _link(client: "HttpClient", _: str) -> dict[str, Any]:
