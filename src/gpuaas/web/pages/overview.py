@@ -169,11 +169,11 @@ def steps(now: float, span: int) -> list[float]:
 
 
 def strip(
-    held: Mapping[str, Sequence[int]],
+    held: Mapping[str, Sequence[float]],
     capacity: int,
     moves: Sequence[PreemptionRow],
     times: Sequence[float],
-    now: Mapping[str, int],
+    now: Mapping[str, float],
 ) -> Strip:
     """The teams that held most, seven and the others; ticks are preemptions. `now`: what each holds this moment."""
     tones = svg.tones(held)
