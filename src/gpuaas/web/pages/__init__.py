@@ -1,13 +1,27 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import fleet, gallery, job, jobs, nodes, overview, preemptions, queue, quota, search, users
+from gpuaas.web.pages import (
+    cards,
+    fleet,
+    gallery,
+    job,
+    jobs,
+    nodes,
+    overview,
+    preemptions,
+    queue,
+    quota,
+    search,
+    users,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     quota.PAGE,
     jobs.PAGE,
     nodes.PAGE,
+    cards.PAGE,
     users.PAGE,
     fleet.PAGE,
     preemptions.PAGE,
