@@ -14,7 +14,7 @@ from gpuaas.client.kueue import CLUSTER_QUEUES, PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.browse import Found, JobQuery, browse, counted
-from gpuaas.views.dashboard import Dashboard
+from gpuaas.views.dashboard import CohortRow, Dashboard
 from gpuaas.views.jobs import Positions
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import JobRow
@@ -75,9 +75,9 @@ class PageRows:
         """The GPUs each ClusterQueue held at each of these times."""
         return self._dashboard.history.sampled(times, self._takes(user, WORKLOADS))
 
-    def parents(self, user: User) -> Mapping[str, str]:
-        """Of each cohort that has one; nothing for a user who may not see queues."""
-        return self._dashboard.parents if self._may_list(user, CLUSTER_QUEUES, "") else {}
+    def cohorts(self, user: User) -> Mapping[str, CohortRow]:
+        """By name; nothing for a user who may not see queues."""
+        return self._dashboard.cohorts if self._may_list(user, CLUSTER_QUEUES, "") else {}
 
     def jobs(self, user: User, query: JobQuery, limit: int, token: str = "") -> Found:
         return browse(self.every_job(user), query, limit, token)

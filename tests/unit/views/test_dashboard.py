@@ -13,7 +13,7 @@ from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, PREEMPTIONS, WORKLOADS
 from gpuaas.views.browse import JobQuery, browse, counted
-from gpuaas.views.dashboard import Dashboard
+from gpuaas.views.dashboard import CohortRow, Dashboard
 from gpuaas.views.snapshot import Snapshot
 
 Object = dict[str, Any]
@@ -150,12 +150,14 @@ def test_an_entry_names_both_jobs_and_counts_gpus_alone() -> None:
 # Cohorts.
 
 
-def test_a_cohort_s_parent_is_known_until_it_goes() -> None:
-    seen = snapshot(cohorts=[{"metadata": {"name": "ml"}, "spec": {"parentName": "all"}}])
+def test_a_cohort_s_parent_and_own_quota_are_known_until_it_goes() -> None:
+    group = {"flavors": [{"name": "h200", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 4}]}]}
+    spec = {"parentName": "all", "resourceGroups": [group]}
+    seen = snapshot(cohorts=[{"metadata": {"name": "ml"}, "spec": spec}])
     assert seen.dashboard is not None
-    assert seen.dashboard.parents == {"ml": "all"}
+    assert seen.dashboard.cohorts == {"ml": CohortRow("all", {("h200", "nvidia.com/gpu"): "4"})}
     seen.take(COHORTS, "", "ml", None)
-    assert seen.dashboard.parents == {}
+    assert seen.dashboard.cohorts == {}
 
 
 # Jobs by any column.

@@ -13,6 +13,7 @@ from tests.unit.web.kit import NOW, Fake, preemption, queue
 
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, NotFound
+from gpuaas.views.dashboard import CohortRow
 from gpuaas.web.page import Page
 from gpuaas.web.pages import (
     PAGES,
@@ -250,10 +251,21 @@ def test_children_add_up_to_their_cohort_and_what_is_borrowed_is_lent() -> None:
 
 def test_a_nested_cohort_stands_in_its_parent_and_a_circle_of_parents_ends_nothing() -> None:
     rows = cluster().views.queues(cluster().visit().user)
-    (chart,) = quota.charts(rows, [], {"all": "company", "company": ""}, ["nvidia.com/gpu"])
+    (chart,) = quota.charts(rows, [], {"all": CohortRow("company", {})}, ["nvidia.com/gpu"])
     assert [(row.name, row.level) for row in chart.rows] == [("company", 0), ("all", 1), ("research", 2), ("vision", 2)]
-    (chart,) = quota.charts(rows, [], {"all": "b", "b": "all"}, ["nvidia.com/gpu"])
+    (chart,) = quota.charts(rows, [], {"all": CohortRow("b", {}), "b": CohortRow("all", {})}, ["nvidia.com/gpu"])
     assert chart.rows[0].name == "all"
+
+
+def test_what_a_cohort_owns_itself_is_a_row_of_its_own_and_is_lent() -> None:
+    seen = Fake(cluster_queues=[queue("a", nominal=2, used=5, borrowed=3)])
+    own = {"all": CohortRow("", {("h200", "nvidia.com/gpu"): "4"})}
+    (chart,) = quota.charts(seen.views.queues(seen.visit().user), [], own, ["nvidia.com/gpu"])
+    assert [(row.name, row.kind, row.nominal, row.lent) for row in chart.rows] == [
+        ("all", "cohort", 6, 3),
+        ("all's own", "own", 4, 3),
+        ("a", "queue", 2, 0),
+    ]
 
 
 def test_lent_is_divided_over_the_lenders_by_what_they_do_not_use_and_adds_up() -> None:
