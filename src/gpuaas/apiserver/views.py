@@ -200,6 +200,11 @@ class Views:
             self._require(user, "list", WORKLOADS, "")
         return allowed
 
+    def namespaces(self, user: User, verb: str, resource: Resource) -> list[str]:
+        """Those with jobs or a queue where the user may do that, by name."""
+        known = self._snapshot.jobs.namespaces() | self._snapshot.queues.namespaces()
+        return sorted(each for each in known if self.may(user, verb, resource, each))
+
     def _may_submit(self, user: User, namespace: str) -> bool:
         return any(self.may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))
 

@@ -17,7 +17,9 @@ from gpuaas.engine.values import StopPolicy
 from gpuaas.kueue.integrations.keys import PRIORITY_CLASS
 from gpuaas.views.effects import Effect, Effects
 from gpuaas.web.card_actions import CARD_ACTIONS
+from gpuaas.web.notebook_actions import NOTEBOOK_ACTIONS
 from gpuaas.web.page import Action, Field, Form, Visit
+from gpuaas.web.pages.submit import SUBMIT
 
 _HIGHEST: Final = 2**31 - 1
 _JOB: Final = "/jobs/{namespace}/{kind}/{name}"
@@ -185,6 +187,8 @@ def _queue_actions(resource: Resource, path: str, name: str, back: str) -> tuple
 
 
 ACTIONS: Final = (
+    *NOTEBOOK_ACTIONS,
+    *SUBMIT,
     Action(
         "cancel",
         f"{_JOB}/cancel",

@@ -15,7 +15,20 @@ from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Forbidden, NotFound
 from gpuaas.views.dashboard import CohortRow
 from gpuaas.web.page import Page
-from gpuaas.web.pages import PAGES, job, jobs, nodes, overview, preemptions, quota, search, users
+from gpuaas.web.pages import (
+    PAGES,
+    job,
+    jobs,
+    nodes,
+    notebooks,
+    overview,
+    preemptions,
+    profiles,
+    quota,
+    search,
+    users,
+)
+from gpuaas.web.pages import notebook as notebook_page
 from gpuaas.web.pages import queue as queue_page
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -47,6 +60,8 @@ def cluster(**more: Any) -> Fake:
         pods=[pod("train-0", "research", on="n1", gpus=6, owner="uid-of-train")],
         preemptions=[preemption("p1", "vision/old", "research/train", ago=600, gpus=2, ran=300), preemption("p2", "vision/older", "research/train", ago=7200)],
         logs={"train-0": "step 1\nstep 2"},
+        notebooks=[notebook()],
+        profiles=[profile("small", title="Small box"), profile("far", queue="elsewhere")],
         **more,
     )  # fmt: skip
 
@@ -54,7 +69,26 @@ def cluster(**more: Any) -> Fake:
 PARTS: dict[str, dict[str, str]] = {
     "queue": {"name": "vision"},
     "job": {"namespace": "vision", "kind": "job", "name": "waits"},
+    "notebook": {"namespace": "vision", "name": "nb"},
 }
+
+
+def notebook(name: str = "nb", namespace: str = "vision", **notes: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-of-{name}", "annotations": notes}
+    return {"metadata": metadata, "spec": {"template": {"spec": {"containers": [{"name": name}]}}}}
+
+
+def profile(name: str, namespace: str = "vision", title: str = "", queue: str = "") -> dict[str, Any]:
+    counts = {"minCount": 1, "defaultCount": 1, "maxCount": 2}
+    memory = {"minCount": "1Gi", "defaultCount": "2Gi", "maxCount": "4Gi"}
+    listed = [
+        {"identifier": "cpu", "displayName": "CPU", **counts},
+        {"identifier": "memory", "displayName": "Memory", **memory},
+    ]
+    notes = {"opendatahub.io/display-name": title} if title else {}
+    scheduling = {"scheduling": {"type": "Queue", "kueue": {"localQueueName": queue}}} if queue else {}
+    metadata = {"name": name, "namespace": namespace, "annotations": notes}
+    return {"metadata": metadata, "spec": {"identifiers": listed, **scheduling}}
 
 
 class Checked(HTMLParser):
@@ -381,9 +415,12 @@ def test_names_from_users_are_text_on_every_page() -> None:
         nodes=[node("n1", EVIL)],
         pods=[pod(EVIL, EVIL, on="n1", gpus=1)],
         preemptions=[preemption("p", f"research/{EVIL}", f"{EVIL}/x")],
+        notebooks=[notebook(EVIL, "research", **{"opendatahub.io/hardware-profile-name": EVIL})],
+        profiles=[profile("evil", "research", EVIL), profile("worse", "research", EVIL, EVIL)],
     )
     for page in PAGES:
         parts = {"queue": {"name": "research"}, "job": {"namespace": "research", "kind": "job", "name": EVIL}}
+        parts["notebook"] = {"namespace": "research", "name": EVIL}
         html = seen.html(page, {"q": "<img"} if page is search.PAGE else None, **parts.get(page.name, {}))
         assert "<img" not in html, page.name
 
@@ -446,3 +483,20 @@ def test_a_queue_of_one_s_own_namespace_is_shown_without_its_quota() -> None:
     assert "train" in html
     with pytest.raises(Forbidden):
         cluster(rbac=LIMITED).load(queue_page.PAGE, name="vision")
+
+
+# Notebooks and profiles.
+
+
+def test_a_notebook_is_listed_and_can_be_opened_once_it_is_ready() -> None:
+    assert 'id="notebook-vision-nb"' in cluster().html(notebooks.PAGE)
+    waiting = cluster().html(notebook_page.PAGE, **PARTS["notebook"])
+    assert "Its pod is being made." in waiting
+    assert 'id="open"' not in waiting
+
+
+def test_profiles_are_shown_with_what_one_gets_and_hidden_ones_with_the_reason() -> None:
+    html = cluster().html(profiles.PAGE, {"namespace": "vision"})
+    assert "Small box" in html
+    assert "1 cpu, 2Gi memory" in html
+    assert "This namespace has no queue elsewhere" in html

@@ -8,11 +8,15 @@ from gpuaas.web.pages import (
     job,
     jobs,
     nodes,
+    notebook,
+    notebooks,
     overview,
     preemptions,
+    profiles,
     queue,
     quota,
     search,
+    submit,
     users,
 )
 
@@ -20,6 +24,9 @@ PAGES: tuple[Page, ...] = (
     overview.PAGE,
     quota.PAGE,
     jobs.PAGE,
+    submit.PAGE,
+    notebooks.PAGE,
+    profiles.PAGE,
     nodes.PAGE,
     cards.PAGE,
     users.PAGE,
@@ -28,6 +35,7 @@ PAGES: tuple[Page, ...] = (
     search.PAGE,
     queue.PAGE,
     job.PAGE,
+    notebook.PAGE,
 )
 
 DEVELOPMENT: tuple[Page, ...] = (gallery.PAGE,)
