@@ -33,6 +33,8 @@ _ANYWAY: Final = 10.0  # seconds after which a page is looked at though nothing 
 BEAT: Final = 10.0  # seconds between two signs of life
 SLOW: Final = 30.0  # seconds that a reader may have no room
 _KEPT: Final = 30.0  # seconds a channel without readers remembers
+_KEPT_OF_SESSION: Final = 8  # channels without readers, of one session
+PATIENCE: Final = 0.5  # seconds of the loop's time others wait for one render; a longer one goes on beside them
 _log = logging.getLogger("gpuaas.web")
 
 Render = Callable[[], Awaitable[Mapping[str, str]]]
@@ -79,6 +81,7 @@ class _Channel:
     looked: int = -1  # the revision of the last look
     looked_at: float = 0.0
     left_at: float = 0.0  # when the last reader went
+    looking: asyncio.Task[None] | None = None  # a render that takes long
 
 
 class TooMany(Exception):
@@ -97,6 +100,10 @@ class Hub:
     def __len__(self) -> int:
         return self._readers
 
+    @property
+    def channels(self) -> int:
+        return len(self._channels)
+
     def stream(self, source: Source, since: int) -> Stream:
         """`since`: the revision of the page or of the last event that the browser has."""
         if self._readers >= MOST:
@@ -107,13 +114,15 @@ class Hub:
         return Stream(lambda writer: self._start(source, since, writer), b"text/event-stream; charset=utf-8", headers)
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [each for each in (self._task, *(one.looking for one in self._channels.values())) if each is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, source: Source, since: int, writer: StreamWriter) -> Callable[[], None]:
         channel = self._channels.get(source.key)
         if channel is None:
+            self._forget_idle(source.session)
             channel = self._channels[source.key] = _Channel(source)
         reader = _Reader(writer, since, beat=self._clock.monotonic())
         channel.readers.add(reader)
@@ -140,6 +149,13 @@ class Hub:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="page streams")
         return gone
+
+    def _forget_idle(self, session: Session) -> None:
+        """Whoever opens one address after the other leaves only the last ones behind."""
+        idle = [each for each in self._channels.values() if not each.readers and each.source.session is session]
+        idle.sort(key=lambda each: each.left_at)
+        for each in idle[: max(0, len(idle) - _KEPT_OF_SESSION + 1)]:
+            del self._channels[each.source.key]
 
     def _paused(self, reader: _Reader) -> None:
         reader.waits_since = self._clock.monotonic()
@@ -170,16 +186,14 @@ class Hub:
                 reader.beat = now
                 reader.writer.write(_event("beat", None, "{}"))
         source = channel.source
-        if source.changed() <= channel.looked and now - channel.looked_at < _ANYWAY:
+        unchanged = source.changed() <= channel.looked and now - channel.looked_at < _ANYWAY
+        if unchanged or (channel.looking is not None and not channel.looking.done()):
             return
-        if await self._look(channel):
-            for reader in tuple(channel.readers):
-                if reader.waits_since is None:
-                    self._send(channel, reader)
-        await asyncio.sleep(0)
+        channel.looking = asyncio.get_running_loop().create_task(self._look(channel), name="page stream")
+        await asyncio.wait({channel.looking}, timeout=PATIENCE)
 
-    async def _look(self, channel: _Channel) -> bool:
-        """Renders the page again; whether there may be something to send."""
+    async def _look(self, channel: _Channel) -> None:
+        """Renders the page again, and sends what changed to those who have room."""
         source = channel.source
         before, revision = channel.looked, source.revision()
         # What is seen for the first time is as old as the last change: a reader may have come with the page of then.
@@ -189,16 +203,18 @@ class Hub:
             rendered = await source.render()
         except ApiError:
             self._reload(channel)
-            return False
+            return
         except Exception:
             _log.exception("rendering the fragments of %s", source.key[-1])
-            return False
+            return
         for name, html in rendered.items():
             known = channel.fragments.get(name)
             if known is None or known.html != html:
                 channel.changes += 1
                 channel.fragments[name] = _Fragment(html, since, channel.changes, revision == before)
-        return True
+        for reader in tuple(channel.readers):
+            if reader.waits_since is None:
+                self._send(channel, reader)
 
     def _send(self, channel: _Channel, reader: _Reader) -> None:
         """What changed after what the reader has; as one event, so that a page never shows half of a change."""
