@@ -141,6 +141,16 @@ def test_the_ledger_is_read_from_its_end_back_to_a_time() -> None:
     assert [row.name for _, row in seen.preemptions.latest(anywhere, before=first[0])] == ["p90", "p500"]
 
 
+def test_of_a_long_ledger_the_newest_entries_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuaas.views.preemptions.MOST", 2)
+    seen = snapshot(preemptions=[preemption(f"p{ago}", "a/x", "b/y", ago=ago) for ago in (500, 20, 90)])
+    assert seen.dashboard is not None
+    assert [row.name for _, row in seen.dashboard.preemptions.latest(anywhere)] == ["p20", "p90"]
+    seen.take(PREEMPTIONS, "a", "p500", None)
+    seen.take(PREEMPTIONS, "a", "p20", None)
+    assert [row.name for _, row in seen.dashboard.preemptions.latest(anywhere)] == ["p90"]
+
+
 def test_an_entry_names_both_jobs_and_counts_gpus_alone() -> None:
     ((_, row),) = dashboard(preemptions=[preemption("p", "a/x", "b/y", gpus=4, ran=60)]).preemptions.latest(anywhere)
     assert (row.victim.job, row.victim.workload, row.preemptor.job) == ("job/x", "job-x", "job/y")

@@ -13,10 +13,10 @@ from typing import Final
 from gpuaas.kueue.ledger import is_gpu
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.dashboard import CohortRow
-from gpuaas.views.rows import QueueRow
+from gpuaas.views.rows import FreeRow, QueueRow
 from gpuaas.web import svg
 from gpuaas.web.page import Context, Page, Visit
-from gpuaas.web.pages.parts import address, amount_of, path_of, shown
+from gpuaas.web.pages.parts import address, allowed, amount_of, path_of, short, shown
 
 _DEEPEST: Final = 3  # levels that are indented; deeper ones stand below each other
 _ROOM: Final = 1.25  # of the scale for what waits; where more waits, the bar is cut off and the number says how much
@@ -61,7 +61,8 @@ class Chart:
 
 
 def _load(visit: Visit) -> Context:
-    rows = visit.views.queues(visit.user)
+    visible = allowed(lambda: visit.views.queues(visit.user))
+    rows = visible or []
     resources = list(dict.fromkeys(sorted((row.resource for row in rows), key=lambda name: (not is_gpu(name), name))))
     wanted = visit.query.get("resource", "")
     chosen = [wanted] if wanted in resources else [name for name in resources if is_gpu(name)] or resources[:1]
@@ -70,8 +71,19 @@ def _load(visit: Visit) -> Context:
     return {
         "charts": charts(rows, backlogs, cohorts, chosen),
         "any": bool(rows),
+        "mine": None if visible is not None else allowed(lambda: own_queues(visit.views.free(visit.user))) or [],
         "choices": [(name, None, visit.url(address("/quota", resource=name)), name in chosen) for name in resources],
     }
+
+
+def own_queues(rows: Sequence[FreeRow]) -> list[tuple[str, str, list[tuple[str, int]]]]:
+    """For a visitor who may not see ClusterQueues: namespace and name of the queues they may submit to, and how much of
+    each product is free by it."""
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for row in rows:
+        for each in row.queues:
+            found.setdefault((each.namespace, each.queue), []).append((short(row.product), each.free))
+    return [(*where, free) for where, free in sorted(found.items())]
 
 
 def charts(
