@@ -8,6 +8,7 @@ from typing import Final
 
 from gpuaas.api.durations import human_duration
 from gpuaas.base.clock import parse_rfc3339, rfc3339
+from gpuaas.client.kueue import PREEMPTIONS
 from gpuaas.views.dashboard import FOLLOWED_BY_PAGES
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.web import svg
@@ -37,6 +38,7 @@ def _load(visit: Visit) -> Context:
     drawn = moves(rows, visit.now // 30 * 30 + 30, SPANS[span])
     here = "/preemptions"
     return {
+        "visible": visit.views.pages.sees(visit.user, PREEMPTIONS),
         "rows": rows,
         "more": more,
         "most": _MOST,
