@@ -6,6 +6,10 @@ rendering takes long. It remembers for each fragment the revision at which its H
 back with the id of its last event gets what changed since, whether or not it was seen, and a reader that is slow is
 passed over until it has room and then gets the same: nothing waits in memory for it. One that has no room for long is
 dropped. The number of streams is bounded, in all and for each session; a session's end ends its streams.
+
+A browser opens six connections to a host over HTTP/1.1, whatever the number of its tabs, and then waits. So over HTTP/1.1
+a session has `MOST_OVER_HTTP1` streams: one more ends the oldest, whose page comes back after a while and ends another's.
+All pages of many windows stay current in turns, and there is always a connection left to load a page.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -27,6 +32,7 @@ from gpuaas.web.wire import NOT_KEPT, SECURITY
 
 MOST: Final = 1_000
 MOST_OF_SESSION: Final = 32
+MOST_OVER_HTTP1: Final = 4
 EVERY: Final = 0.25  # seconds between two looks at a page
 _SHARE: Final = 4  # a round of looks is followed by so many times its length without any
 _ANYWAY: Final = 10.0  # seconds after which a page is looked at though nothing it follows has changed
@@ -94,6 +100,7 @@ class Hub:
         self._is_over = is_over
         self._channels: dict[tuple[object, ...], _Channel] = {}
         self._readers = 0
+        self._crowds: dict[bytes, dict[_Reader, None]] = {}  # by session: those over HTTP/1.1, the oldest first
         self._task: asyncio.Task[None] | None = None
         self._checked = 0.0  # when the sessions were
 
@@ -104,14 +111,15 @@ class Hub:
     def channels(self) -> int:
         return len(self._channels)
 
-    def stream(self, source: Source, since: int) -> Stream:
-        """`since`: the revision of the page or of the last event that the browser has."""
+    def stream(self, source: Source, since: int, *, http1: bool = False) -> Stream:
+        """`since`: the revision of the page or of the last event that the browser has. `http1`: over HTTP/1.1."""
         if self._readers >= MOST:
             raise TooMany(f"{self._readers} streams are open: the limit of this server is {MOST}")
         if len(source.session.ends) >= MOST_OF_SESSION:
             raise TooMany(f"this session has {len(source.session.ends)} streams: the limit is {MOST_OF_SESSION}")
         headers = (*SECURITY, NOT_KEPT, (b"x-accel-buffering", b"no"))
-        return Stream(lambda writer: self._start(source, since, writer), b"text/event-stream; charset=utf-8", headers)
+        start = partial(self._start, source, since, http1)
+        return Stream(start, b"text/event-stream; charset=utf-8", headers)
 
     async def stop(self) -> None:
         tasks = [each for each in (self._task, *(one.looking for one in self._channels.values())) if each is not None]
@@ -119,7 +127,7 @@ class Hub:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, source: Source, since: int, writer: StreamWriter) -> Callable[[], None]:
+    def _start(self, source: Source, since: int, http1: bool, writer: StreamWriter) -> Callable[[], None]:
         channel = self._channels.get(source.key)
         if channel is None:
             self._forget_idle(source.session)
@@ -135,6 +143,10 @@ class Hub:
 
         def gone() -> None:
             session.ends.discard(end)
+            crowd = self._crowds.get(session.key, {})
+            crowd.pop(reader, None)
+            if not crowd:
+                self._crowds.pop(session.key, None)
             if reader in channel.readers:
                 channel.readers.discard(reader)
                 channel.left_at = self._clock.monotonic()
@@ -144,11 +156,20 @@ class Hub:
         writer.on_pause = lambda: self._paused(reader)
         writer.on_resume = lambda: self._resumed(channel, reader)
         writer.write(_event("hello", since, "{}"))
+        if http1:
+            self._join_crowd(session, reader)
         if channel.looked >= 0:
             self._send(channel, reader)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run(), name="page streams")
         return gone
+
+    def _join_crowd(self, session: Session, reader: _Reader) -> None:
+        crowd = self._crowds.setdefault(session.key, {})
+        for oldest in list(crowd)[: max(0, len(crowd) - MOST_OVER_HTTP1 + 1)]:
+            oldest.writer.write(_event("crowded", None, "{}"))
+            oldest.writer.close()
+        self._crowds.setdefault(session.key, crowd)[reader] = None
 
     def _forget_idle(self, session: Session) -> None:
         """Whoever opens one address after the other leaves only the last ones behind."""

@@ -85,9 +85,9 @@ class Shown:
     async def quick(self) -> Mapping[str, str]:
         return dict(self.parts)
 
-    def open(self, since: int, key: str = "page") -> Writer:
+    def open(self, since: int, key: str = "page", *, http1: bool = False) -> Writer:
         writer = Writer()
-        writer.gone = self.hub.stream(self.source(key), since).start(writer)
+        writer.gone = self.hub.stream(self.source(key), since, http1=http1).start(writer)
         return writer
 
     def change(self, **parts: str) -> None:
@@ -351,5 +351,29 @@ def test_addresses_opened_one_after_the_other_are_not_all_remembered() -> None:
             shown.open(10, f"page {number}").close()
             await shown.later(0.1)
         assert shown.hub.channels <= 10
+
+    play(story)
+
+
+def test_over_http1_a_browser_keeps_connections_free() -> None:
+    """It has six for all its windows: the oldest stream gives way, and gets what it missed when it comes back."""
+
+    async def story(shown: Shown) -> None:
+        writers = [shown.open(10, f"window {number}", http1=True) for number in range(6)]
+        await shown.later(1)
+        assert [each.closed for each in writers] == [True, True, False, False, False, False]
+        assert writers[0].heard[-1][0] == "crowded"
+        shown.change(free="7")
+        await shown.later(1)
+        again = shown.open(10, "window 0", http1=True)
+        await shown.later(1)
+        assert again.fragments()[-1]["free"] == "7"
+        assert writers[2].closed
+        assert sum(not each.closed for each in (*writers, again)) == 4
+        for each in (*writers, again):
+            if not each.closed:
+                each.close()
+        assert not shown.hub._crowds
+        assert len(shown.hub) == 0
 
     play(story)
