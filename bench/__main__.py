@@ -73,6 +73,12 @@ def _preemption(_: argparse.Namespace) -> Any:
     return preemption.measure()
 
 
+def _web(_: argparse.Namespace) -> Any:
+    from bench import web
+
+    return web.measure()
+
+
 def _cards(_: argparse.Namespace) -> Any:
     from bench import cards
 
@@ -99,6 +105,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "kueue": _kueue,
     "fleet": _fleet,
     "cli": _cli,
+    "web": _web,
     "cards": _cards,
     "sharing": _sharing,
     "trace": _trace,

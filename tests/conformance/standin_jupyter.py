@@ -14,6 +14,28 @@ from pathlib import Path
 
 PREFIX = os.environ["NB_PREFIX"]
 SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+PAGE = """<!doctype html><title>cell</title><h1 id=ready>A notebook</h1><pre id=result></pre><script>
+// What a cell's output may be: it tries what the person who opened the notebook could do.
+const asked = new URLSearchParams(location.search);
+async function attempt(url, options) {
+  try {
+    const answer = await fetch(url, {credentials: "include", ...options});
+    return answer.type + " " + answer.status + " " + (await answer.text()).slice(0, 200);
+  } catch (error) { return "failed"; }
+}
+(async () => {
+  const said = {
+    api: await attempt(asked.get("api") + "/api/v1/pods"),
+    write: await attempt(asked.get("api") + "/api/v1/namespaces", {method: "POST", body: "{}"}),
+    ui: await attempt(asked.get("ui") + "/ui/jobs"),
+    blind: await attempt(asked.get("ui") + "/ui/jobs", {mode: "no-cors"}),
+    post: await attempt(asked.get("ui") + "/ui/theme", {method: "POST", mode: "no-cors", body: "theme=dark"}),
+    own: await attempt("echo", {method: "POST", body: "x"}),
+    cookies: document.cookie,
+  };
+  document.getElementById("result").textContent = JSON.stringify(said);
+})();
+</script>"""
 seen = {"requests": 0, "pid": os.getpid()}
 
 
@@ -52,6 +74,8 @@ def respond(method: str, target: str, headers: dict[str, str], body: bytes) -> t
         return "200 OK", [f"Set-Cookie: {each}" for each in tries], b"set"
     if rest == "large":
         return "200 OK", ["Content-Type: text/plain"], b"x" * 5_000_000
+    if rest == "page":
+        return "200 OK", ["Content-Type: text/html"], PAGE.encode()
     said = {"method": method, "path": path, "query": query, "headers": headers, "body": len(body)}
     return "200 OK", ["Content-Type: application/json"], json.dumps(said).encode()
 

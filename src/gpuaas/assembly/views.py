@@ -39,7 +39,7 @@ class ViewsServer(Loop):
             core.positions,
             self._explain,
             core.engine.left,
-            Effects(core.engine, self.clock, self._parked_by),
+            Effects(core.engine, self.clock, self._parked_by, lambda obj: core.mirror.reader.workload(obj)),
         )
         views.pages.reasons = core.waiting
         mount_views(self._parts.cluster, views)

@@ -184,11 +184,17 @@ async def _answers(client: HttpClient, namespace: str, name: str) -> bool:
 
 
 async def _link(client: HttpClient, namespace: str, name: str) -> str:
+    return str((await link(client, namespace, name))["url"])
+
+
+async def link(client: HttpClient, namespace: str, name: str) -> dict[str, Any]:
+    """A one-time link that opens a notebook, and for how many seconds it is good."""
     import json
     from urllib.parse import quote
 
     answer = await client.raw("POST", f"/notebook-links/{quote(namespace)}/{quote(name, safe='')}", b"{}")
-    return str(json.loads(answer)["url"])
+    found = json.loads(answer)
+    return {"url": found["url"], "seconds": found["seconds"]}
 
 
 @notebook.command("open")

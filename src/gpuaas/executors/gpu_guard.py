@@ -98,6 +98,7 @@ class GpuGuard(Loop):
         self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
         self._asked_daemon: dict[str, float] = {}  # when it was last asked whether it lives
         self._positions: dict[str, int] = {}  # in the logs of MPS servers
+        self.on_verdict: Callable[[Object], None] = lambda _: None
         self.looked = asyncio.Event()  # foreign processes are known
 
     # What the kubelet asks
@@ -176,6 +177,7 @@ class GpuGuard(Loop):
             return
         words = f"{overrun.in_words}; stopped, its neighbours on the card go on"
         first = await self._in_thread(partial(self._end, overrun.pod, Verdict(OVER_LIMIT, words), overrun.pids))
+        self.on_verdict(pod)
         if first:
             self.recorder.event(PODS, pod, WARNING, OVER_LIMIT, words)
 
@@ -330,7 +332,7 @@ class GpuGuard(Loop):
         if not await asyncio.to_thread(self._mps.is_alive, card):
             limit = self._largest_budget(card)
             words = f"ended with its MPS daemon: the control daemon of card {card} had ended"
-            await self._end_all(card, Verdict(MPS_ENDED, words, returns=True))
+            await self._end_all(card, MPS_ENDED, words)
             try:
                 await asyncio.to_thread(self._mps.ensure, card, limit)
             except MpsError as error:
@@ -359,13 +361,15 @@ class GpuGuard(Loop):
         self._mps_faults[card] = now
         named = ", ".join(sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in victims))
         words = f"ended with its MPS card: a GPU fault in one of {named}"
-        await self._end_all(card, Verdict(MPS_FAULT, words, returns=True))
+        await self._end_all(card, MPS_FAULT, words)
         self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault ended all that share it by MPS: {named}")
 
-    async def _end_all(self, card: str, verdict: Verdict) -> None:
+    async def _end_all(self, card: str, reason: str, words: str) -> None:
+        verdict = Verdict(reason, words, returns=True)
         for pod in self._on_mps_card(card):
             if await self._in_thread(partial(self._end, uid_of(pod), verdict, ())):
-                self.recorder.event(PODS, pod, WARNING, verdict.reason, verdict.message[:1024])
+                self.recorder.event(PODS, pod, WARNING, reason, words[:1024])
+            self.on_verdict(pod)
 
     def _on_mps_card(self, card: str) -> list[Object]:
         return [

@@ -89,6 +89,8 @@ class ProcessKubelet(Kubelet):
         cards, on a machine that has some. `notebooks`: where those are kept; None where there is no place for them."""
         super().__init__(deps)
         self._guard = guard
+        if guard is not None:
+            guard.on_verdict = lambda pod: self.queue.add(key_of(pod))
         self._evictions = Evictions(deps, self.component)
         self._node = node
         self._folder = folder
@@ -312,7 +314,7 @@ class ProcessKubelet(Kubelet):
             self._logs.look(process.folder, self.clock.now())
         codes = await self._codes(run)
         if codes is None:
-            return self._wait(pod, run)
+            return self._carry_out(pod, run) or self._wait(pod, run)
         run.watched.clear()
         failed = any(codes.values())
         if failed and (again := await self._on_failure(pod, run)) is not None:
@@ -322,6 +324,15 @@ class ProcessKubelet(Kubelet):
             return await self._rest(pod, run, max(codes.values()))
         await self._end(pod, run, codes)
         return None
+
+    def _carry_out(self, pod: Object, run: Run) -> Requeue | None:
+        """The server that pronounced a verdict may have been killed since, or the supervisor had not started yet."""
+        if self._guard is None or not held_by(pod) or read_verdict(self.folder_of(pod)) is None:
+            return None
+        for process in run.processes.values():
+            process.signal(signal.SIGKILL)
+        self._wait(pod, run)
+        return Requeue(_SOON)
 
     async def _on_failure(self, pod: Object, run: Run) -> Requeue | None:
         """A pod that was ended for no fault of its own leaves with its workload; None where its end is its own."""

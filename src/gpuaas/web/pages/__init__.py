@@ -1,18 +1,41 @@
 """The pages, a module each, in the order of the navigation."""
 
 from gpuaas.web.page import Page
-from gpuaas.web.pages import fleet, gallery, job, jobs, nodes, overview, preemptions, queue, quota, search
+from gpuaas.web.pages import (
+    cards,
+    fleet,
+    gallery,
+    job,
+    jobs,
+    nodes,
+    notebook,
+    notebooks,
+    overview,
+    preemptions,
+    profiles,
+    queue,
+    quota,
+    search,
+    submit,
+    users,
+)
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
     quota.PAGE,
     jobs.PAGE,
+    submit.PAGE,
+    notebooks.PAGE,
+    profiles.PAGE,
     nodes.PAGE,
+    cards.PAGE,
+    users.PAGE,
     fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
     queue.PAGE,
     job.PAGE,
+    notebook.PAGE,
 )
 
 DEVELOPMENT: tuple[Page, ...] = (gallery.PAGE,)
