@@ -74,6 +74,9 @@ def respond(method: str, target: str, headers: dict[str, str], body: bytes) -> t
         return "200 OK", [f"Set-Cookie: {each}" for each in tries], b"set"
     if rest == "large":
         return "200 OK", ["Content-Type: text/plain"], b"x" * 5_000_000
+    if rest == "env":
+        found = {name: text for name, text in os.environ.items() if name.startswith(("NVIDIA_", "CUDA_", "NB_"))}
+        return "200 OK", ["Content-Type: application/json"], json.dumps(found).encode()
     if rest == "page":
         return "200 OK", ["Content-Type: text/html"], PAGE.encode()
     said = {"method": method, "path": path, "query": query, "headers": headers, "body": len(body)}
