@@ -67,6 +67,12 @@ def _preemption(_: argparse.Namespace) -> Any:
     return preemption.measure()
 
 
+def _web(_: argparse.Namespace) -> Any:
+    from bench import web
+
+    return web.measure()
+
+
 def _cards(_: argparse.Namespace) -> Any:
     from bench import cards
 
@@ -92,6 +98,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "preemption": _preemption,
     "kueue": _kueue,
     "cli": _cli,
+    "web": _web,
     "cards": _cards,
     "sharing": _sharing,
     "trace": _trace,

@@ -15,7 +15,7 @@ _GROUPS: Final = {
     "Queues and GPUs": ("queues", "gpus", "share", "mig", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),
     "Many clusters": ("fleet",),
-    "Administer": ("user", "backup", "restore"),
+    "Administer": ("user", "backup", "restore", "support-bundle"),
     "Try and check": ("demo", "replay"),
 }
 _ENVIRONMENT: Final = (

@@ -28,6 +28,7 @@ PAGES = {
     "groups": "/jobs?group=queue",
     "none": "/jobs?q=no-such-job",
     "nodes": "/nodes",
+    "users": "/users",
     "preemptions": "/preemptions",
     "search": "/search?q=crowd",
     "queue": "/queues/crowd",
@@ -36,7 +37,6 @@ PAGES = {
     "stop a queue": "/queues/crowd/stop",
     "cancel a job": "/jobs/team-a/job/crowd-waits/cancel",
 }
-EMPTY = {name: path for name, path in PAGES.items() if "crowd" not in path}
 
 
 @dataclass

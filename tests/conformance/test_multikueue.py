@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance import kubectls
+import yaml
+from tests.conformance import dispatched, kubectls
 from tests.conformance.hub import Hub, job
 
 pytestmark = [
@@ -71,6 +72,21 @@ def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
     assert "said on the worker" in shown
     hub.on("hub", "delete job speaks")
     hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
+
+
+def test_every_kind_of_job_runs_on_a_worker_and_its_end_shows_on_the_hub(hub: Hub) -> None:
+    waited = [(name, condition) for name, _, condition in (*dispatched.ends(), *dispatched.serves())]
+    objects = [each for _, each, _ in (*dispatched.ends(), *dispatched.serves())] + dispatched.group(2)
+    for each in objects:
+        hub.on("hub", "create -f -", yaml.safe_dump(each))
+    waited += [(f"pod/part-{number}", "jsonpath={.status.phase}=Succeeded") for number in range(2)]
+    for name, condition in waited:
+        done = hub.kubectl["hub"].run(f"wait --for={condition} {name} --timeout=40s")
+        assert done.returncode == 0, f"{name}: {done.stderr}{hub.state()}"
+    for each in objects:
+        hub.on("hub", f"delete {each['kind']} {each['metadata']['name']} --wait=false")
+    for worker in hub.workers:
+        hub.until(lambda name=worker: not hub.get(name, "workloads")["items"], "a copy is left")
 
 
 def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:

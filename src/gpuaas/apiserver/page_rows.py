@@ -1,6 +1,6 @@
 """Rows that only pages ask for, under the caller's RBAC: the backlog, the ledger, the last hour, jobs by any column.
 
-Who may list Workloads of a namespace sees what of the backlog and of the last hour comes from there, and who may list
+A user who may list Workloads of a namespace sees its part of the backlog and of the last hour; one who may list
 Preemptions of a namespace sees the ledger's entries about its jobs. `Views` has one of these as `pages`.
 """
 
@@ -57,7 +57,7 @@ class PageRows:
         return self.reasons.of(f"{row.namespace}/{row.workload}") if self.reasons and row.state == "Pending" else ""
 
     def reason_counts(self, user: User, cluster_queue: str) -> list[tuple[str, int]]:
-        """How many workloads wait for which reason; nothing for who may not see all of them."""
+        """How many workloads wait for which reason; nothing for a user who may not see all of them."""
         if self.reasons is None or not self._may_list(user, WORKLOADS, ""):
             return []
         return self.reasons.counted(cluster_queue)
@@ -76,11 +76,11 @@ class PageRows:
         return self._dashboard.history.sampled(times, self._takes(user, WORKLOADS))
 
     def parents(self, user: User) -> Mapping[str, str]:
-        """Of each cohort that has one; nothing for who may not see queues."""
+        """Of each cohort that has one; nothing for a user who may not see queues."""
         return self._dashboard.parents if self._may_list(user, CLUSTER_QUEUES, "") else {}
 
     def jobs(self, user: User, query: JobQuery, limit: int, token: str = "") -> Found:
-        return browse(self._rows(user), query, limit, token)
+        return browse(self.every_job(user), query, limit, token)
 
     def at(self, user: User, namespace: str, workload: str) -> list[JobRow]:
         """The row of one Workload, where there is one and the user may see it."""
@@ -89,7 +89,7 @@ class PageRows:
         return list(self._rows_at({f"{namespace}/{workload}"}))
 
     def groups(self, user: User, query: JobQuery, column: str) -> list[tuple[str, int]]:
-        return counted(self._rows(user), query, column)
+        return counted(self.every_job(user), query, column)
 
     @property
     def _dashboard(self) -> Dashboard:
@@ -97,7 +97,8 @@ class PageRows:
             raise RuntimeError("a snapshot without a clock keeps nothing for pages")
         return self._snapshot.dashboard
 
-    def _rows(self, user: User) -> Iterator[JobRow]:
+    def every_job(self, user: User) -> Iterator[JobRow]:
+        """Of the namespaces where the user may list Workloads, in no order."""
         takes = self._takes(user, WORKLOADS)
         return (row for row in self._snapshot.jobs.each(self._positions()) if takes(row.namespace))
 

@@ -9,9 +9,10 @@ decision is made between two awaits, so that two pods never get one device.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.devices import faults, foreign, holding, inventory
+from gpuaas.devices import faults, foreign, holding, inventory, wiring
 from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
 from gpuaas.devices.budget import asked_mib
+from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
@@ -66,6 +67,17 @@ class DeviceBook:
             found = choose(offered, config, requests, self.taken(name), asked=asked, barred=barred)
         here[uid] = found
         return found
+
+    def wiring_trouble(self, devices: Sequence[Held], node: View) -> str:
+        """Why the cards one container was given are not connected well; empty where they are."""
+        offered, _ = self._offer(node)
+        cards = {one.card.uuid: one.card for found in offered.values() for one in found.values()}
+        containers: dict[str, dict[str, Card]] = {}
+        for one in devices:
+            if one.card in cards:
+                containers.setdefault(one.container, {})[one.card] = cards[one.card]
+        several = [list(given.values()) for given in containers.values() if len(given) > 1]
+        return next((words for given in several if (words := wiring.trouble(given, list(cards.values())))), "")
 
     def _barred(self, pod: View, node: View) -> frozenset[str]:
         """Cards that pods of other namespaces share by MPS, where a fault of one process ends all of them."""

@@ -332,7 +332,7 @@ class GpuGuard(Loop):
         if not await asyncio.to_thread(self._mps.is_alive, card):
             limit = self._largest_budget(card)
             words = f"ended with its MPS daemon: the control daemon of card {card} had ended"
-            await self._end_all(card, Verdict(MPS_ENDED, words, returns=True))
+            await self._end_all(card, MPS_ENDED, words)
             try:
                 await asyncio.to_thread(self._mps.ensure, card, limit)
             except MpsError as error:
@@ -361,13 +361,14 @@ class GpuGuard(Loop):
         self._mps_faults[card] = now
         named = ", ".join(sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in victims))
         words = f"ended with its MPS card: a GPU fault in one of {named}"
-        await self._end_all(card, Verdict(MPS_FAULT, words, returns=True))
+        await self._end_all(card, MPS_FAULT, words)
         self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault ended all that share it by MPS: {named}")
 
-    async def _end_all(self, card: str, verdict: Verdict) -> None:
+    async def _end_all(self, card: str, reason: str, words: str) -> None:
+        verdict = Verdict(reason, words, returns=True)
         for pod in self._on_mps_card(card):
             if await self._in_thread(partial(self._end, uid_of(pod), verdict, ())):
-                self.recorder.event(PODS, pod, WARNING, verdict.reason, verdict.message[:1024])
+                self.recorder.event(PODS, pod, WARNING, reason, words[:1024])
             self.on_verdict(pod)
 
     def _on_mps_card(self, card: str) -> list[Object]:

@@ -93,6 +93,8 @@ class Kubelet(Controller):
             given = await self.client.patch(
                 PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
             )
+            if slow := self._devices.wiring_trouble(devices, node):
+                self.recorder.event(PODS, pod, WARNING, "CardsNotConnected", slow)
         latest = self._nodes.get("", node["metadata"]["name"])
         if _has_run(pod) or (latest is not None and self._devices.are_open(devices, latest)):
             return given

@@ -328,7 +328,7 @@ class ProcessKubelet(Kubelet):
         return None
 
     def _carry_out(self, pod: Object, run: Run) -> Requeue | None:
-        """Whoever pronounced a verdict may have been killed since, or was too early for a supervisor that only starts."""
+        """The server that pronounced a verdict may have been killed since, or the supervisor had not started yet."""
         if self._guard is None or not held_by(pod) or read_verdict(self.folder_of(pod)) is None:
             return None
         for process in run.processes.values():

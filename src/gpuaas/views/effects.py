@@ -20,7 +20,7 @@ from gpuaas.engine.lifecycle import LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
 from gpuaas.engine.values import Millis, StopPolicy, Workload
 
 _CYCLES: Final = 64
-_SECONDS: Final = 0.04  # of one trial: the loop is not held for longer
+_SECONDS: Final = 0.02  # of the cycles of one trial: others wait for the loop
 _NAMED: Final = 3  # namespaces named in a sentence
 MaySee = Callable[[str], bool]
 """Whether the user may list the workloads of a namespace."""
@@ -173,11 +173,11 @@ class Effects:
     def _tried(self, changes: list[Change], drained: Iterable[str], now: Millis) -> tuple[set[str], set[str], bool]:
         """What starts and what is evicted, and whether the engine settled. Evicted workloads release their quota."""
         starts, evicts = set[str](), set[str]()
-        end = self._clock.monotonic() + _SECONDS
         with self._engine.what_if() as engine:
             engine.apply(*changes)
             for key in drained:
                 engine.apply(Evicted(key, "Stopped"), Released(key))
+            end = self._clock.monotonic() + _SECONDS
             for _ in range(_CYCLES):
                 plan = engine.cycle(now)
                 starts |= {each.key for each in plan.admissions}

@@ -16,6 +16,7 @@ from gpuaas.client.protocol import Object, Resource
 from gpuaas.engine.values import StopPolicy
 from gpuaas.kueue.integrations.keys import PRIORITY_CLASS
 from gpuaas.views.effects import Effect, Effects
+from gpuaas.web.card_actions import CARD_ACTIONS
 from gpuaas.web.notebook_actions import NOTEBOOK_ACTIONS
 from gpuaas.web.page import Action, Field, Form, Visit
 from gpuaas.web.pages.submit import SUBMIT
@@ -212,4 +213,5 @@ ACTIONS: Final = (
     ),
     *_queue_actions(CLUSTER_QUEUES, "/queues/{name}", "queue", "/queues/{name}"),
     *_queue_actions(LOCAL_QUEUES, "/localqueues/{namespace}/{name}", "local-queue", "/quota"),
+    *CARD_ACTIONS,
 )

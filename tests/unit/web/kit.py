@@ -62,8 +62,8 @@ class Api:
         return self._logs.get(pod, "")
 
 
-class Town:
-    """Objects of one cluster; `visit` is a request over them."""
+class Fake:
+    """One cluster from lists of objects; `visit` is a request to it."""
 
     def __init__(
         self,
@@ -183,3 +183,7 @@ def _party(text: str) -> Object:
         "namespace": where, "name": f"job-{job}", "uid": f"uid-{where}-job-{job}", "clusterQueue": where,
         "priority": 0, "owner": f"Job/{job}",
     }  # fmt: skip
+
+
+Town = Fake
+"""The name that tests of other pages import."""

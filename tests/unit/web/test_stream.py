@@ -53,7 +53,8 @@ class Shown:
         self.over: set[str] = set()
         self.hub = Hub(self.clock, lambda session: session.name in self.over and self.end(session))
         self.parts = {"free": "8", "jobs": "none"}
-        self.revision = 10
+        self.revision = 10  # of the store
+        self.changed = 10  # of what the page follows
         self.renders = 0
         self.fails: Exception | None = None
 
@@ -64,7 +65,7 @@ class Shown:
         return True
 
     def source(self, key: str = "page") -> Source:
-        return Source((key,), self.session, self.render, lambda: self.revision, lambda: self.revision)
+        return Source((key,), self.session, self.render, lambda: self.changed, lambda: self.revision)
 
     async def render(self) -> Mapping[str, str]:
         self.renders += 1
@@ -79,6 +80,7 @@ class Shown:
 
     def change(self, **parts: str) -> None:
         self.revision += 1
+        self.changed = self.revision
         self.parts |= parts
 
     async def later(self, seconds: float) -> None:
@@ -121,6 +123,23 @@ def test_a_page_that_is_older_than_the_store_gets_what_it_lacks() -> None:
         writer = shown.open(9)
         await shown.later(1)
         assert writer.fragments() == [{"free": "8", "jobs": "none"}]
+
+    play(story)
+
+
+def test_what_the_page_does_not_follow_sends_nothing() -> None:
+    """Between the page and its stream, and later: leases are renewed all the time."""
+
+    async def story(shown: Shown) -> None:
+        shown.revision += 5
+        writer = shown.open(10)
+        await shown.later(1)
+        shown.renders = 0
+        for _ in range(20):
+            shown.revision += 1
+            await shown.later(0.25)
+        assert writer.fragments() == []
+        assert shown.renders == 0
 
     play(story)
 

@@ -16,7 +16,7 @@ from gpuaas.client.kueue import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
 from gpuaas.fleet.multikueue.explain import remote_lines
-from gpuaas.fleet.multikueue.nominations import Nominations
+from gpuaas.fleet.multikueue.nominations import LOCALS, QUEUES, Nominations
 from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
 from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
 from gpuaas.fleet.multikueue.workers import Workers
@@ -116,6 +116,9 @@ class Dispatch(Controller):
 
     def _remote_changed(self, event: RemoteEvent) -> None:
         if event.beside:
+            if event.beside in (QUEUES, LOCALS):
+                for key in self._nominations.stuck:
+                    self.queue.add_after(key, self._delay)
             return
         meta = event.obj["metadata"]
         name = meta["name"] if event.resource == WORKLOADS else workload_named(event.obj)

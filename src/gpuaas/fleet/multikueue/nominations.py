@@ -36,7 +36,7 @@ from gpuaas.runtime.metadata import Key, key_of, uid_of
 PLACEMENT = "open-cluster-management.io/placement"
 QUEUES, LOCALS = "clusterqueues", "localqueues"
 """What the views of a worker's queues are called."""
-_AGAIN = 15.0
+_AGAIN = 5.0
 _EVENT_LIMIT = 1024
 
 
@@ -65,6 +65,8 @@ class Nominations:
         self._rounds: dict[Key, tuple[str, float]] = {}
         """When the first round of a workload began; of which uid."""
         self._problems: dict[Key, dict[str, str]] = {}
+        self.stuck: set[Key] = set()
+        """Workloads that no cluster can take now: a change of a worker's queues concerns them."""
 
     @property
     def informers(self) -> Iterable[Informer]:
@@ -82,6 +84,7 @@ class Nominations:
         key, status = key_of(workload), workload.get("status") or {}
         if config is None or not holds(workload, "QuotaReserved") or status.get("clusterName"):
             self._rounds.pop(key, None)
+            self.stuck.discard(key)
             if status.get("clusterName"):
                 self._promises.admitted(key)
             else:
@@ -138,6 +141,10 @@ class Nominations:
         verdicts = fit.choose(needs, weighed, pinned=pinned, preferred=preferred, kept=kept)
         clusters = tuple(each.cluster for each in verdicts if each.chosen)
         self._promises.offer(key, clusters, needs)
+        if clusters:
+            self.stuck.discard(key)
+        else:
+            self.stuck.add(key)
         return Choice(clusters, _AGAIN, tuple(verdicts))
 
     def _candidate(self, remote: Remote, workload: Object, adapter: Adapter) -> Candidate:
@@ -212,6 +219,7 @@ class Nominations:
     def forget(self, key: Key) -> None:
         self._rounds.pop(key, None)
         self._problems.pop(key, None)
+        self.stuck.discard(key)
         self._promises.withdraw(key)
 
 

@@ -138,10 +138,8 @@ class RemoteJobs:
         known = job_of(copy)
         kinds = [adapter_for(known.group, known.kind)] if known is not None else list(enabled(self._configured))
         for adapter in kinds:
-            for remote in worker.all(adapter.resource) if adapter is not None else ():
-                meta = remote["metadata"]
-                if meta.get("namespace") == namespace and workload_named(remote) == name:
-                    assert adapter is not None
+            if adapter is not None:
+                for remote in worker.of_workload(adapter.resource, namespace, name):
                     await self._delete(worker, adapter, remote)
 
     async def delete_orphans(self, worker: Worker, is_over: Callable[[str, str], bool]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuaas.base.clock import Clock
-from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, NotFound
+from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
@@ -60,8 +60,7 @@ class ShadowPodController(Controller):
         if worker is None:
             return []
         name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
-        pods = worker.beside[VIEW].all()
-        return [key_of(pod) for pod in pods if _is_for(pod, namespace, name)]
+        return [key_of(pod) for pod in worker.beside[VIEW].of_workload(namespace, name)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         shadow = self._pods.get(*key)
@@ -85,7 +84,7 @@ class ShadowPodController(Controller):
         if not owners:
             return
         shadow = shadow_of(found.pod, found.worker.name, owners[0])
-        with contextlib.suppress(AlreadyExists):
+        with contextlib.suppress(AlreadyExists, Forbidden, NotFound):  # the job or its namespace may be going
             await self.client.create(PODS, shadow, shadow["metadata"]["namespace"])
 
     async def _remove(self, shadow: Object | None) -> None:
@@ -125,10 +124,6 @@ def remote_pod(connections: Workers, workload_of: Any, key: Key) -> Found | None
         if workload is not None and (workload.get("status") or {}).get("clusterName") == worker.name:
             return Found(worker, pod, workload)
     return None
-
-
-def _is_for(pod: Mapping[str, Any], namespace: str, workload: str) -> bool:
-    return pod["metadata"].get("namespace") == namespace and annotations_of(pod).get(keys.WORKLOAD) == workload
 
 
 def _is_pending(pod: Mapping[str, Any]) -> bool:

@@ -110,6 +110,10 @@ class Worker:
         view = self._views.get(resource)
         return view.all() if view is not None else []
 
+    def of_workload(self, resource: Resource, namespace: str, name: str) -> list[Object]:
+        view = self._views.get(resource)
+        return view.of_workload(namespace, name) if view is not None else []
+
     def sees(self, resource: Resource) -> bool:
         return resource not in self.unusable
 

@@ -2,6 +2,7 @@
 
 from gpuaas.web.page import Page
 from gpuaas.web.pages import (
+    cards,
     fleet,
     gallery,
     job,
@@ -16,6 +17,7 @@ from gpuaas.web.pages import (
     quota,
     search,
     submit,
+    users,
 )
 
 PAGES: tuple[Page, ...] = (
@@ -26,6 +28,8 @@ PAGES: tuple[Page, ...] = (
     notebooks.PAGE,
     profiles.PAGE,
     nodes.PAGE,
+    cards.PAGE,
+    users.PAGE,
     fleet.PAGE,
     preemptions.PAGE,
     search.PAGE,
