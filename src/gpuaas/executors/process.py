@@ -132,6 +132,8 @@ class ProcessKubelet(Kubelet):
             return Requeue(_LOOK_EVERY)
         self._seen_over.discard(uid)
         await asyncio.to_thread(shutil.rmtree, self._folder / uid, ignore_errors=True)
+        if self._notebooks is not None:
+            self._notebooks.forget(uid)
         return None
 
     async def _still_runs(self, uid: str, key: Key) -> bool:
