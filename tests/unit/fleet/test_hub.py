@@ -474,3 +474,23 @@ async def test_strict_leaves_the_placement_check_on_workloads_unanswered_as_the_
         await on.advance(60)
         assert states(on, "job") == {"mk": "Pending", "place": "Pending"}
         assert clusters_of(on) == ["spoke1"]
+
+
+@scenario
+async def test_what_an_admin_made_under_the_names_of_the_add_on_is_not_touched() -> None:
+    async with fleet_stage("a", "b") as on:
+        secret = {"metadata": {"name": "multikueue-by-hand", "namespace": HUB}, "data": {"kubeconfig": "eA=="}}
+        on.cluster.put(SECRETS, secret)
+        spec = {"clusterSource": {"kubeConfig": {"locationType": "Secret", "location": "multikueue-by-hand"}}}
+        on.cluster.put(MULTIKUEUE_CLUSTERS, {"metadata": {"name": "by-hand"}, "spec": spec})
+        taken = {"metadata": {"name": "multikueue-b", "namespace": HUB}, "data": {"kubeconfig": "eA=="}}
+        on.cluster.put(SECRETS, taken)
+        await on.join("a")
+        await on.join("b")
+        assert on.connected() == ["a", "by-hand"], "no cluster of that name was ever registered, and it stays"
+        assert on.cluster.read(SECRETS, "multikueue-b", HUB)["data"] == taken["data"]
+        words = on.cluster.read(MANAGED_CLUSTERS, "b")["metadata"]["annotations"]["gpuaas.dev/trouble-duplicate"]
+        assert words.startswith("Secret kueue-system/multikueue-b is not the add-on's; fix: kubectl delete secret ")
+        on.cluster.remove(SECRETS, "multikueue-b", HUB)
+        await on.advance(1)
+        assert on.connected() == ["a", "b", "by-hand"]
