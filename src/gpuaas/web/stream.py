@@ -172,7 +172,7 @@ class Hub:
         self._crowds.setdefault(session.key, crowd)[reader] = None
 
     def _forget_idle(self, session: Session) -> None:
-        """Whoever opens one address after the other leaves only the last ones behind."""
+        """A reader that opens one address after the other leaves only the last ones behind."""
         idle = [each for each in self._channels.values() if not each.readers and each.source.session is session]
         idle.sort(key=lambda each: each.left_at)
         for each in idle[: max(0, len(idle) - _KEPT_OF_SESSION + 1)]:

@@ -368,6 +368,13 @@ def test_preemptions_are_those_of_the_time_that_is_shown_and_of_the_queue() -> N
     assert cluster().load(preemptions.PAGE, {"queue": "nowhere"})["rows"] == []
 
 
+@pytest.mark.parametrize(("ago", "span"), [(30, "10m"), (1200, "1h")])
+def test_the_timeline_begins_with_the_span_that_shows_the_hour_s(ago: int, span: str) -> None:
+    made = [preemption("p", "a/x", "b/y", ago=ago)]
+    assert Fake(preemptions=made).load(preemptions.PAGE)["span"] == span
+    assert Fake(preemptions=made).load(preemptions.PAGE, {"span": "24h"})["span"] == "24h"
+
+
 def test_a_preemption_stands_at_its_moment() -> None:
     (move,) = preemptions.moves(cluster().load(preemptions.PAGE)["rows"], NOW, 3600)
     assert (round(move.at, 3), round(move.lost, 3), move.victim, move.preemptor) == (

@@ -297,6 +297,7 @@ for (const form of document.querySelectorAll("form.theme")) {
 
 // Begin.
 
+document.querySelector(".nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
 offerCopies(document);
 tellTimes(document);
 setInterval(() => tellTimes(document), 5_000);
