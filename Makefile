@@ -24,8 +24,11 @@ dev: .venv/.installed-dev       ## ... and what tests and checks need
 up: venv                        ## the control plane, in the foreground
 	@$(BIN)/gpuaas up
 
-test: dev                       ## every test that needs no cluster
-	@$(BIN)/python -m pytest -q -m "not real"
+# Decisions and pages without a server: what to run after every edit. `make test FAST=1`
+FAST_TESTS := $(addprefix tests/unit/,base client devices engine kueue nodefit observe placement profiles runtime views web)
+
+test: dev                       ## every test that needs no cluster; FAST=1: those of a minute
+	@$(BIN)/python -m pytest -q -m "not real" $(if $(FAST),$(FAST_TESTS))
 
 check: dev                      ## style, types, import contracts, words
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python -m docs_build.style

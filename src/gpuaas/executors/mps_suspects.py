@@ -1,7 +1,7 @@
 """Who may have caused faults of MPS cards: nothing names the right process, so it is found by running alone. Pure.
 
 A fault ends all pods of its card. After a second one within an hour, those that both faults ended run alone on their
-cards, until one of them faults alone: that one was it, and the others are free again. Whoever is alone on a card when it
+cards, until one of them faults alone: that one was it, and the others are free again. The pod that is alone on a card when it
 faults needs no second fault. Pods are known by their controllers, so that the pod made after an eviction is known again.
 """
 
