@@ -28,6 +28,7 @@ PAGES = {
     "groups": "/jobs?group=queue",
     "none": "/jobs?q=no-such-job",
     "nodes": "/nodes",
+    "cards": "/cards",
     "users": "/users",
     "preemptions": "/preemptions",
     "search": "/search?q=crowd",
