@@ -62,7 +62,7 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
     dispatch = Dispatch(deps, connections, configured, series, hub=hub, strict=strict)
     views.beside = dispatch.explain
     made: list[Loop] = [MultiKueueClusters(deps, connections), MultiKueueChecks(deps), dispatch]
-    made.append(HubLeaseController(deps))
+    made.append(HubLeaseController(deps, restored=parts.restored))
     if not strict:
         made.append(ShadowPodController(deps, connections))
         parts.cluster.logs = HubLogs(parts.cluster.logs, connections, deps.informers.of(WORKLOADS).get, clock)

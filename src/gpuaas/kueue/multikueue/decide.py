@@ -265,6 +265,9 @@ def _evicted_there(look: _Look) -> Plan | None:
 def _changed(look: _Look) -> Plan | None:
     """Copies that no longer say what the hub's workload says are brought up to date or made again."""
     for remote, copy in look.copies():
+        if _is_off(look, copy):
+            look.do(Delete(remote.name))
+            continue
         if same_spec(look.local["spec"], copy["spec"], classes_rule=not look.state.strict):
             continue
         if only_priority_differs(look.local["spec"], copy["spec"]):
@@ -272,6 +275,12 @@ def _changed(look: _Look) -> Plan | None:
         elif not holds(copy, "Finished"):
             look.do(Delete(remote.name))
     return look.plan() if look.actions else None
+
+
+def _is_off(look: _Look, copy: View) -> bool:
+    """A copy that was deactivated on its worker would wait there for ever."""
+    on_hub = look.local["spec"].get("active", True) and not holds(look.local, "Evicted")
+    return bool(on_hub) and not copy["spec"].get("active", True) and not holds(copy, "Finished")
 
 
 def _running(look: _Look) -> Plan | None:
