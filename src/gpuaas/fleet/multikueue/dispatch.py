@@ -17,7 +17,7 @@ from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
 from gpuaas.fleet.multikueue.explain import remote_lines
 from gpuaas.fleet.multikueue.nominations import LOCALS, QUEUES, Nominations
-from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
+from gpuaas.fleet.multikueue.remote_jobs import NotOurs, RemoteJobs
 from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configured
@@ -341,7 +341,11 @@ class Dispatch(Controller):
     async def _sync(self, cluster: str, workload: Object, job: Job, adapter: Adapter, *, create: bool) -> None:
         worker = self._connections.get(cluster)
         if worker is not None and worker.connected:
-            again = await self._jobs.sync(worker, workload, job, adapter, create=create)
+            try:
+                again = await self._jobs.sync(worker, workload, job, adapter, create=create)
+            except NotOurs as error:
+                self._nominations.problem(workload, cluster, str(error))
+                again = _AGAIN
             if again is not None:
                 self.queue.add_after(key_of(workload), again)
 
