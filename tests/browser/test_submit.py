@@ -107,6 +107,23 @@ def test_fields_and_manifest_stay_in_step(team: Served, page: Page) -> None:
     assert "1 2" in after
 
 
+def test_a_pod_that_no_node_can_hold_is_said_to_wait_for_one(team: Served, page: Page) -> None:
+    """Quota for more GPUs than any node has: admitted, and yet it would not run."""
+    queue = team.service.ask("GET", f"/apis/{QUEUE}/clusterqueues/forms").json()
+    for quota in queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"]:
+        if quota["name"] == "nvidia.com/gpu":
+            quota["nominalQuota"] = "400"
+    assert team.service.ask("PUT", f"/apis/{QUEUE}/clusterqueues/forms", queue).status == 200
+    team.sign_in(page)
+    page.goto(team.address("/submit?namespace=forms"))
+    page.get_by_label("no profile").check()
+    page.get_by_label("Queue", exact=True).select_option("forms")
+    page.get_by_label("GPUs, without a profile").fill("99")
+    page.get_by_role("button", name="Show what would happen").click()
+    said = page.locator("#effect").inner_text()
+    assert said.startswith("It would start now in queue forms. Its pods would wait for a node: each asks for 99 GPUs")
+
+
 def test_what_admission_refuses_is_said_before_the_click(team: Served, page: Page) -> None:
     team.sign_in(page)
     fill(team, page, "big")

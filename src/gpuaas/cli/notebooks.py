@@ -108,7 +108,8 @@ async def _make(client: HttpClient, namespace: str, wanted: dict[str, Any], *, h
         pod["nodeSelector"] = {"nvidia.com/gpu.product": product_named(product, products)}
     metadata = {"name": wanted["name"], "namespace": namespace, "labels": {QUEUE_LABEL: queue}, **profile.metadata}
     obj = {"apiVersion": NOTEBOOKS.api_version, "kind": "Notebook", "metadata": metadata}
-    return await client.create(NOTEBOOKS, {**obj, "spec": {"template": {"spec": pod}}}, namespace)
+    obj = profile.applied(("kubeflow.org", "notebooks"), {**obj, "spec": {"template": {"spec": pod}}}, namespace)
+    return await client.create(NOTEBOOKS, obj, namespace)
 
 
 def _here(workdir: str) -> dict[str, Any]:

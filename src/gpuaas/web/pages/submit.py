@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from gpuaas.base.errors import ApiError, BadRequest
+from gpuaas.base.numbers import natural
 from gpuaas.client.kueue import LOCAL_QUEUES, PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.client.resources import JOBS
@@ -17,7 +18,7 @@ from gpuaas.kueue.submission import priority_class_of, workload_for
 from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.web import submission
 from gpuaas.web.page import Action, Context, Field, Form, Page, Visit
-from gpuaas.web.pages.parts import address
+from gpuaas.web.pages.parts import GPU, address, allowed
 from gpuaas.web.pages.profiles import profile_rows
 from gpuaas.web.submission import KINDS, LONGEST, Fields, Manifest
 
@@ -107,7 +108,26 @@ async def predicted(visit: Visit, manifest: Manifest) -> str:
     if visit.views.effects is None:
         return "The admission engine does not know the queues yet."
     found = visit.views.effects.of_submission(workload)
-    return found.sentence(lambda where: visit.may("list", WORKLOADS, where)) + "."
+    words = found.sentence(lambda where: visit.may("list", WORKLOADS, where)) + "."
+    return f"{words}{_unplaced(visit, namespace, workload)}" if found.starts else words
+
+
+def _unplaced(visit: Visit, namespace: str, workload: Manifest) -> str:
+    """What quota does not see: a pod has to fit on one node, and GPUs may be free on several."""
+    wanted = max((_gpus_of(one["template"].get("spec") or {}) for one in workload["spec"]["podSets"]), default=0)
+    rows = allowed(lambda: visit.views.free(visit.user, namespace)) if wanted else None
+    if rows is None:
+        return ""
+    largest = max((row.largest for row in rows if row.resource == GPU), default=0)
+    if wanted <= largest:
+        return ""
+    most = f"the most that is free on one node is {largest}" if largest else "no node has one free"
+    return f" Its pods would wait for a node: each asks for {wanted} GPUs, and {most}."
+
+
+def _gpus_of(pod: Manifest) -> int:
+    amounts = [(one.get("resources") or {}).get("requests") or {} for one in pod.get("containers") or ()]
+    return sum(natural(str(each.get(GPU, 0))) or 0 for each in amounts)
 
 
 async def _priority(visit: Visit, obj: Any) -> int:
