@@ -55,6 +55,12 @@ def _cli(_: argparse.Namespace) -> Any:
     return cli.measure()
 
 
+def _fleet(_: argparse.Namespace) -> Any:
+    from bench import fleet
+
+    return fleet.measure()
+
+
 def _kueue(_: argparse.Namespace) -> Any:
     from bench import kueue
 
@@ -97,6 +103,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "engine": _engine,
     "preemption": _preemption,
     "kueue": _kueue,
+    "fleet": _fleet,
     "cli": _cli,
     "web": _web,
     "cards": _cards,

@@ -129,6 +129,21 @@ def serves() -> list[tuple[str, dict[str, Any], str]]:
             _object("ray.io/v1", "RayCluster", "cluster", _RAY),
             "jsonpath={.status.state}=ready",
         ),
+        (
+            "statefulset/db",
+            _object(
+                "apps/v1",
+                "StatefulSet",
+                "db",
+                {
+                    "replicas": 2,
+                    "serviceName": "db",
+                    "selector": {"matchLabels": {"app": "db"}},
+                    "template": {**_template("Always", "main", 600), "metadata": {"labels": {"app": "db"}}},
+                },
+            ),
+            "jsonpath={.metadata.name}=db",
+        ),
     ]
 
 

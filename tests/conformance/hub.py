@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Self
 
@@ -96,6 +99,20 @@ class Hub:
     def get(self, cluster: str, line: str) -> Any:
         done = self.kubectl[cluster].run(f"get {line} -o json")
         return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def gpuaas(self, *words: str) -> str:
+        """What the command printed about the hub."""
+        options = ("--kubeconfig", str(self.service.kubeconfig), "--context", "hub")
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuaas", *words, *options],
+            env={**os.environ, "GPUAAS_HOME": str(self.service.home)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def wire(self, workers: list[str]) -> None:
         self.on("hub", "apply -f -", "\n---\n".join(yaml.safe_dump(each) for each in self.objects(workers)))

@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,12 @@ def gpuaas(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def devices(pod: dict[str, Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(pod["metadata"]["annotations"]["gpuaas.dev/devices"])["main"]
     return found
+
+
+def _runs_on(service: Service, job: str) -> str:
+    """The card of its pod, while that runs."""
+    pod = pods_of(service).get(job)
+    return str(devices(pod)[0]["card"]) if pod is not None and pod["status"]["phase"] == "Running" else ""
 
 
 def told(service: Service, reason: str) -> str:
@@ -150,7 +157,7 @@ def test_a_killed_server_adopts_jobs_with_their_devices_and_budgets(machine: Mac
         service.start()
         assert {name: (pod["metadata"]["uid"], devices(pod)) for name, pod in pods_of(service).items()} == before
         go.touch()
-        eventually(lambda: phases(service)["grows"] == "Failed", "the guard does not watch again")
+        eventually(lambda: phases(service).get("grows") == "Failed", "the guard does not watch again")
         # Both of its processes count: 6 + 6 GiB, and a context each.
         assert "used 13.00 GiB of 10.00 GiB" in pods_of(service)["grows"]["status"]["message"]
         assert phases(service)["stays"] == "Running"
@@ -169,10 +176,7 @@ def test_an_xid_takes_a_card_out_and_its_job_starts_elsewhere(machine: Machine, 
         assert offered(service) == "2", "Xid 31 is an application's"
         machine.xid(number, 79)
         eventually(lambda: offered(service) == "1", "the card is offered")
-        eventually(
-            lambda: phases(service)["job"] == "Running" and devices(pods_of(service)["job"])[0]["card"] != held["card"],
-            "it never ran elsewhere",
-        )
+        eventually(lambda: _runs_on(service, "job") == f"GPU-{1 - number}", "it never ran elsewhere")
         assert pods_of(service)["job"]["metadata"]["uid"] != before["metadata"]["uid"]
         assert "Xid 79" in gpuaas(tmp_path, "doctor").stdout
         name = node(service)["metadata"]["name"]
@@ -190,13 +194,7 @@ def test_a_card_that_vanishes_gives_its_job_to_another_and_comes_back(machine: M
         machine.gpus[number]["error"] = 15
         machine.write()
         eventually(lambda: offered(service) == "1", "a lost card is offered")
-        eventually(
-            lambda: (
-                phases(service)["job"] == "Running"
-                and devices(pods_of(service)["job"])[0]["card"] == f"GPU-{1 - number}"
-            ),
-            "it never ran elsewhere",
-        )
+        eventually(lambda: _runs_on(service, "job") == f"GPU-{1 - number}", "it never ran elsewhere")
         machine.gpus[number]["error"] = 0
         machine.write()
         eventually(lambda: offered(service) == "2", "the card does not come back")
@@ -331,3 +329,37 @@ def test_without_a_compiler_up_says_so_and_frameworks_are_given_their_part(
         make(service, JOBS, machine.job("asks", "echo [$LD_PRELOAD] $PYTORCH_ALLOC_CONF"))
         eventually(lambda: phases(service).get("asks") == "Succeeded", "it never ran")
         assert log(service, "asks") == "[] per_process_memory_fraction:0.498\n"
+
+
+@pytest.mark.usefixtures("mps")
+def test_after_a_second_fault_pods_run_one_by_one_until_one_faults_alone_and_pays(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.cards(1)
+    with Service(tmp_path / "home") as service:
+        share(service, 4, "mps")
+        eventually(lambda: offered(service) == "4", "the card is not shared")
+        for name in ("a", "b"):
+            make(service, JOBS, machine.job(name, "$CLIENT linked 1 s600"))
+        before: dict[str, str] = {}
+
+        def anew() -> list[str]:
+            return [name for name in "ab" if _runs_anew(service, name, before.get(name, ""))]
+
+        for _ in range(2):
+            eventually(lambda: len(anew()) == 2, lambda: f"not both run: {phases(service)}")
+            before |= {name: pods_of(service)[name]["metadata"]["uid"] for name in "ab"}
+            known = len(told(service, "GPUFaultOnMPSCard"))
+            time.sleep(2)  # two faults within two seconds count as one
+            machine.xid(0, 31)
+            eventually(lambda: len(told(service, "GPUFaultOnMPSCard")) > known, "the fault is not shown")  # noqa: B023
+        assert "they run one by one" in told(service, "GPUFaultOnMPSCard")
+
+        eventually(lambda: len(anew()) == 1, "none runs")
+        time.sleep(1.5)
+        [first] = anew()
+        machine.xid(0, 31)
+        eventually(lambda: phases(service).get(first) == "Failed", "it does not pay")
+        assert pods_of(service)[first]["status"]["reason"] == "GPUFault"
+        other = "b" if first == "a" else "a"
+        eventually(lambda: _runs_anew(service, other, before[other]), "the other never ran")

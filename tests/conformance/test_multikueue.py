@@ -74,6 +74,29 @@ def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
     hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
 
 
+def test_the_owner_travels_with_the_job_and_why_follows_it(hub: Hub) -> None:
+    hub.on("hub", "create --as ann@example.com --as-group system:masters -f -", job("owned", command="sleep 30"))
+    hub.until(lambda: hub.get("hub", "job owned")["status"].get("active") == 1, "the job does not run")
+    [workload] = hub.get("hub", "workloads")["items"]
+    cluster = workload["status"]["clusterName"]
+    hub.until(lambda: hub.get(cluster, "pods")["items"], "there is no pod")
+    for kind in ("job owned", "workload " + workload["metadata"]["name"]):
+        assert hub.get(cluster, kind)["metadata"]["annotations"]["gpuaas.dev/owner"] == "ann@example.com", kind
+    [pod] = hub.get(cluster, "pods")["items"]
+    assert pod["metadata"]["annotations"]["gpuaas.dev/owner"] == "ann@example.com"
+    why = hub.gpuaas("why", "owned")
+    assert f"it runs on cluster {cluster}" in why
+    assert f"{cluster}: The workload is admitted" in why
+    hub.on("hub", "delete job owned")
+    hub.until(lambda: not hub.get(cluster, "workloads,jobs")["items"], "the copy stays")
+
+
+def test_gpuaas_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
+    hub.on("hub", "create -f -", job("tells", command="echo from afar; sleep 2"))
+    assert "from afar" in hub.gpuaas("logs", "-f", "tells")
+    hub.on("hub", "delete job tells")
+
+
 def test_every_kind_of_job_runs_on_a_worker_and_its_end_shows_on_the_hub(hub: Hub) -> None:
     waited = [(name, condition) for name, _, condition in (*dispatched.ends(), *dispatched.serves())]
     objects = [each for _, each, _ in (*dispatched.ends(), *dispatched.serves())] + dispatched.group(2)

@@ -32,6 +32,7 @@ class Cluster:
         self.discovery = Discovery(self.catalogue)
         self.openapi = OpenApi(self.catalogue, self.discovery, f"/clusters/{name}")
         self.logs: Any = None  # where pods' output is read; an executor brings it
+        self.streams: Any = None  # exec, attach and port-forward of pods; an executor brings it
         self.metrics: list[Callable[[], Iterable[str]]] = []  # in Prometheus' text form; who has some brings them
         # By group and plural: reads older shapes of a body as the current one, and says in words what was moved.
         self.reshapers: dict[tuple[str, str], Callable[[Any], tuple[Any, list[str]]]] = {}

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from gpuaas.apiserver.security.identity import User
-from gpuaas.client.kueue import CLUSTER_QUEUES, PREEMPTIONS, WORKLOADS
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.browse import Found, JobQuery, browse, counted
-from gpuaas.views.dashboard import Dashboard
+from gpuaas.views.dashboard import CohortRow, Dashboard
 from gpuaas.views.jobs import Positions
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import JobRow
@@ -39,6 +39,17 @@ class PageRows:
         self._snapshot = snapshot
         self._may_list = may_list
         self._positions = positions
+
+    def sees(self, user: User, resource: Resource) -> bool:
+        """Whether the user may list this somewhere: in some namespace that has a queue or jobs. Where not, a page says
+        so, for what it would show is no zero."""
+        known = ("", *self._snapshot.queues.namespaces(), *self._snapshot.jobs.namespaces())
+        return any(self._may_list(user, resource, where) for where in known)
+
+    def local_queues(self, user: User, cluster_queue: str) -> list[tuple[str, str]]:
+        """Namespace and name of those that lead to a ClusterQueue, of the namespaces where the user may list them."""
+        takes = self._takes(user, LOCAL_QUEUES)
+        return [each for each in self._snapshot.queues.leading_to(cluster_queue) if takes(each[0])]
 
     def backlogs(self, user: User) -> list[Backlog]:
         return list(self._dashboard.backlogs.listed(self._takes(user, WORKLOADS)))
@@ -75,9 +86,9 @@ class PageRows:
         """The GPUs each ClusterQueue held at each of these times."""
         return self._dashboard.history.sampled(times, self._takes(user, WORKLOADS))
 
-    def parents(self, user: User) -> Mapping[str, str]:
-        """Of each cohort that has one; nothing for a user who may not see queues."""
-        return self._dashboard.parents if self._may_list(user, CLUSTER_QUEUES, "") else {}
+    def cohorts(self, user: User) -> Mapping[str, CohortRow]:
+        """By name; nothing for a user who may not see queues."""
+        return self._dashboard.cohorts if self._may_list(user, CLUSTER_QUEUES, "") else {}
 
     def jobs(self, user: User, query: JobQuery, limit: int, token: str = "") -> Found:
         return browse(self.every_job(user), query, limit, token)

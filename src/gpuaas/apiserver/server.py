@@ -39,6 +39,7 @@ from gpuaas.apiserver.prepared import OFF_LOOP, Workers
 from gpuaas.apiserver.present import outcome_body
 from gpuaas.apiserver.requestinfo import RequestInfo, request_info
 from gpuaas.apiserver.security.identity import User
+from gpuaas.apiserver.streaming.sessions import Sessions
 from gpuaas.base.errors import (
     ApiError,
     BadRequest,
@@ -80,6 +81,7 @@ class Server:
         self.open_metrics = False  # without credentials: only where no other machine reaches the port
         self.ready = True
         self.health = Health()
+        self.sessions = Sessions()
         self.turns = Turns()  # for those who work behind the server
         self.pages: Callable[[Request, Cluster, str], Answer | Awaitable[Answer]] | None = None  # what `is_page` says
         self._workers = Workers()

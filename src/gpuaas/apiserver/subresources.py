@@ -18,6 +18,7 @@ from gpuaas.apiserver.operation import Operation, Outcome
 from gpuaas.apiserver.parts import PARTS
 from gpuaas.apiserver.requestinfo import RequestInfo
 from gpuaas.apiserver.scale import scale
+from gpuaas.apiserver.streaming.connect import connect
 from gpuaas.apiserver.typemeta import check_kind, check_type
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest, Conflict, Invalid, NotImplementedHere
@@ -32,7 +33,7 @@ Handler = Callable[["Server", Operation, RequestInfo, Request], Answer | Awaitab
 
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 CONNECTS = frozenset({"exec", "attach", "portforward", "proxy"})
-"""Known, and refused."""
+"""Connections to what runs behind an object."""
 
 
 def find(op: Operation) -> Handler | None:
@@ -43,7 +44,7 @@ def find(op: Operation) -> Handler | None:
     if name not in kind.subresources:
         return None
     if name in CONNECTS:
-        return connect
+        return connect if kind.kind == "Pod" and name != "proxy" else not_connected
     if name in PARTS:
         return part
     match name:
@@ -59,13 +60,10 @@ def find(op: Operation) -> Handler | None:
             return op.cluster.extra_subresources.get((op.resource.group, op.resource.plural, name))
 
 
-def connect(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
+def not_connected(server: "Server", op: Operation, info: RequestInfo, request: Request) -> Answer:
     op.latest()
-    refused = f"{op.subresource} is not offered by this server"
-    if op.kind.kind != "Pod":
-        raise NotImplementedHere(f"{refused}: nothing listens behind {op.kind.kind} {op.name}")
     raise NotImplementedHere(
-        f"{refused}: pods here have no container to connect to; 'kubectl logs {op.name}' shows what the pod wrote"
+        f"{op.subresource} is not offered by this server: nothing listens behind {op.kind.kind} {op.name}"
     )
 
 

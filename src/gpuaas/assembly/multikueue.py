@@ -1,5 +1,7 @@
 """MultiKueue in a control plane: every cluster may be a hub, and talks to its workers over HTTPS like any other client."""
 
+from functools import cache
+
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.views import ViewsServer
 from gpuaas.client.http import HttpClient
@@ -45,6 +47,7 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
             configured.now.multikueue.origin, [each.resource for each in enabled(configured)], {} if strict else beside
         )
 
+    @cache
     def hub() -> str:
         found = parts.cluster.store.get("/namespaces//kube-system")
         return str(found.obj["metadata"]["uid"]) if found is not None else ""

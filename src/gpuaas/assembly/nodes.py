@@ -48,11 +48,15 @@ def _simulated(parts: ClusterParts, deps: Deps, fleet: Fleet) -> list[Loop]:
     from gpuaas.executors.owners import Owners
     from gpuaas.executors.simulated import SimulatedKubelet
     from gpuaas.executors.simulated_logs import SimulatedLines
+    from gpuaas.executors.simulated_streams import SimulatedStreams
+    from gpuaas.executors.streams import PodStreams
 
     nodes = fleet.cluster(parts.cluster.name).nodes
     pods = deps.informers.of(PODS)
     lines = SimulatedLines(Owners(deps.client, deps.discovery), pods, deps.clock, fleet.speed)
     parts.cluster.logs = Logs({"simulated": lines}, deps.informers.of(NODES))
+    streams = SimulatedStreams(deps.client, lines)
+    parts.cluster.streams = PodStreams({"simulated": streams}, deps.informers.of(NODES))
     made: list[Loop] = [NodeKeeper(deps, nodes, "simulated"), SimulatedKubelet(deps, nodes, fleet.speed)]
     return [*made, *_gpu_nodes(parts, deps, nodes)]
 
@@ -66,6 +70,8 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
     from gpuaas.executors.machine import NO_GPUS, this_machine
     from gpuaas.executors.process import ProcessKubelet
     from gpuaas.executors.process_logs import ProcessLines
+    from gpuaas.executors.process_streams import ProcessStreams
+    from gpuaas.executors.streams import PodStreams
 
     node, folder = this_machine(gpus or NO_GPUS), home.pods(parts.cluster.name)
     foreign = claim(folder, identity_of(parts.cluster.store))
@@ -78,6 +84,7 @@ def _this_machine(parts: ClusterParts, deps: Deps, home: Home, gpus: "Gpus | Non
     places = machine_paths(home, parts.cluster.name)
     guard = _gpu_guard(deps, node, home, folder, gpus or NO_GPUS)
     kubelet = ProcessKubelet(deps, node, folder, foreign, guard, places)
+    parts.cluster.streams = PodStreams({"process": ProcessStreams(kubelet, lines)}, deps.informers.of(NODES))
     made: list[Loop] = [NodeKeeper(deps, [node], "process"), kubelet, *_gpu_nodes(parts, deps, [node])]
     if places is not None:
         made.append(NotebookActivity(deps, asking(places)))

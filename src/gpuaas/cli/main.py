@@ -24,6 +24,8 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "ps": ("gpuaas.cli.ps", "ps", "The jobs in the queues."),
     "why": ("gpuaas.cli.jobs", "why", "Why a job waits, and ways out."),
     "logs": ("gpuaas.cli.jobs", "logs", "What a job wrote."),
+    "exec": ("gpuaas.cli.exec", "exec_", "Run a command beside a job's own."),
+    "port-forward": ("gpuaas.cli.exec", "port_forward", "A port of a job on this machine."),
     "cancel": ("gpuaas.cli.jobs", "cancel", "Delete a job."),
     "queues": ("gpuaas.cli.queues", "queues", "Quota: nominal, used, borrowed, waiting."),
     "gpus": ("gpuaas.cli.queues", "gpus", "GPUs: product, total, used, free."),

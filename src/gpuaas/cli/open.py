@@ -7,6 +7,7 @@ port that is bound to loopback, where a browser has nothing to warn of.
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -43,6 +44,12 @@ async def _notebook_link(name: str, client: "HttpClient", namespace: str) -> dic
     from gpuaas.cli.notebooks import link
 
     return await link(client, namespace, name)
+
+
+def open_now(kubeconfig: Path) -> None:
+    """For a command that shows what it does on the dashboard of its own server."""
+    found = Target(kubeconfig, "", "", "").work(_link)
+    _tell("the dashboard", found, _opened(found["url"]), only_print=False)
 
 
 async def _link(client: "HttpClient", _: str) -> dict[str, Any]:

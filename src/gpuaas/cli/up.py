@@ -358,7 +358,7 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
             env={**os.environ, "GPUAAS_HOME": str(home.path), "GPUAAS_DETACHED": "1"},
         )
     try:
-        running = wait_ready(home, process)
+        running = wait_ready(home, process, len(started.clusters))
     except KeyboardInterrupt:
         process.terminate()  # who changes their mind does not want it in the background
         raise

@@ -179,6 +179,29 @@ class Pool:
                 response.close()
                 raise
 
+    async def dedicated(self, method: str, target: str, headers: Headers) -> tuple[Connection, int, bytes, bytes]:
+        """A request on a connection of its own, which may leave HTTP: with it status, head and a body that is no upgrade."""
+        connection = await self._connect()
+        try:
+            async with asyncio.timeout(self._patience):
+                connection.writer.write(self._encode(method, target, headers, b""))
+                await connection.writer.drain()
+                head = await connection.reader.readuntil(b"\r\n\r\n")
+                status = int(head.split(b" ", 2)[1])
+                size = re.search(rb"(?i)\r\ncontent-length: *([0-9]{1,6})\r\n", head)
+                body = await connection.reader.readexactly(int(size[1])) if size and status != 101 else b""
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError):
+            self._give_back(connection, False)
+            raise ConnectionError("the server's answer is not HTTP, or was cut off") from None
+        except BaseException:
+            self._give_back(connection, False)
+            raise
+        return connection, status, head, body
+
+    def drop(self, connection: Connection) -> None:
+        """Of a dedicated connection, when it has served."""
+        self._give_back(connection, False)
+
     def close(self) -> None:
         for connection in (*self._idle, *self._lent):
             connection.drop()
@@ -191,6 +214,9 @@ class Pool:
                 self._lent.add(connection)
                 return connection
             connection.close()
+        return await self._connect()
+
+    async def _connect(self) -> Connection:
         if not self._has_context:
             self._context = await self._make_context()
             self._has_context = True

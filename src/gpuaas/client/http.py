@@ -16,7 +16,7 @@ import msgspec
 from gpuaas.base.clock import Clock, SystemClock
 from gpuaas.base.errors import ApiError, Unauthorized
 from gpuaas.client.answers import to_error
-from gpuaas.client.connection import ANSWER_SECONDS, Pool, Response
+from gpuaas.client.connection import ANSWER_SECONDS, Connection, Pool, Response
 from gpuaas.client.credentials import Credentials
 from gpuaas.client.kubeconfig import Access, load
 from gpuaas.client.protocol import Listing, Object, PatchKind, Propagation, Resource, Served, WatchEvent
@@ -266,6 +266,23 @@ class HttpClient:
             response = await self._send(method, path, query or {}, encoded, accept=accept, content_type=content_type)
             answer: Object = msgspec.json.decode(await response.read())
         return answer
+
+    async def upgrade(
+        self, path: str, query: Sequence[tuple[str, str]], headers: Sequence[tuple[str, str]]
+    ) -> tuple[Connection, bytes]:
+        """A connection that has left HTTP, with the head of the answer; give it back with `leave`."""
+        sent = [("User-Agent", self._user_agent), *headers, *await self._credentials.headers()]
+        connection, status, head, body = await self._pool.dedicated("GET", f"{path}?{urlencode(query)}", sent)
+        if status == 101:
+            return connection, head
+        self._pool.drop(connection)
+        error = _error(status, body)
+        if isinstance(error, Unauthorized):
+            self._credentials.expire()
+        raise error
+
+    def leave(self, connection: Connection) -> None:
+        self._pool.drop(connection)
 
     async def _send(
         self,

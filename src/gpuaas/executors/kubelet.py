@@ -69,11 +69,13 @@ class Kubelet(Controller):
             await self._note_recovery(key, uid_of(pod))
         return again
 
-    async def _take_devices(self, pod: Object, node: Mapping[str, Any]) -> Object | Requeue | None:
+    async def _take_devices(
+        self, pod: Object, node: Mapping[str, Any], wishes: Mapping[str, str] | None = None
+    ) -> Object | Requeue | None:
         """The pod with its devices in its annotation; or when to look again, where none are free; None where it was
         refused."""
         try:
-            devices = self._devices.give(pod, node)
+            devices = self._devices.give(pod, node, wishes)
         except NoDeviceError as short:
             words = f"waiting for devices on node {node['metadata']['name']}: {short}"
             status = statuses.creating(pod, self._address(node), self.clock.now(), "ContainerCreating", words)

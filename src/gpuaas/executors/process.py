@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from gpuaas.devices.holding import held_by
 from gpuaas.executors import statuses
 from gpuaas.executors.annotations import checkpoint_signal
 from gpuaas.executors.devices import ON_NODE, DeviceBook
-from gpuaas.executors.environment import Missing, environment_of
+from gpuaas.executors.environment import Environment, Missing, check_words, environment_of
 from gpuaas.executors.evictions import Evictions
 from gpuaas.executors.gpu_environment import container_variables
 from gpuaas.executors.gpu_guard import GpuGuard
@@ -103,6 +103,8 @@ class ProcessKubelet(Kubelet):
         self._nodes = deps.informers.of(NODES)
         self._pods.add_index(ON_NODE, _node_of)
         self._devices = DeviceBook([node], self._pods, self._is_over)
+        if guard is not None:
+            self._devices.runs_alone = guard.runs_alone
         self._pods.subscribe(self._forget)
 
     def folder_of(self, pod: Mapping[str, Any]) -> Path:
@@ -206,7 +208,8 @@ class ProcessKubelet(Kubelet):
         if self._guard is not None and not self._guard.looked.is_set():
             return Requeue(_SOON)
         node = self._nodes.get("", self._node.name)
-        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
+        wishes = await self._evictions.owners.wishes(pod)
+        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node, wishes)
         if self._guard is not None and isinstance(found, Mapping):
             await self._guard.prepare(held_by(found))
         return found
@@ -258,20 +261,8 @@ class ProcessKubelet(Kubelet):
         return Requeue(_TRY_AGAIN)
 
     async def _command(self, pod: Object, container: Mapping[str, Any], budget: Budget) -> Command:
-        namespace = pod["metadata"]["namespace"]
-
-        async def lookup(kind: str, name: str) -> Mapping[str, Any]:
-            if kind == "ConfigMap":
-                return (await self.client.get(CONFIG_MAPS, name, namespace)).get("data") or {}
-            data = (await self.client.get(SECRETS, name, namespace)).get("data") or {}
-            return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
-
         try:
-            environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
-            for name, value in self._gpu_variables(pod, container["name"], environment.values).items():
-                environment.set(name, value)
-            for name, value in self._notebooks.variables(pod).items() if self._notebooks is not None else ():
-                environment.set(name, value)
+            environment = await self._environment(pod, container, budget)
             words = environment.words(container)
         except (Missing, ExecRefused) as error:
             raise Refused(f"container {container['name']}: {error}") from None
@@ -281,6 +272,32 @@ class ProcessKubelet(Kubelet):
                 "so spec.containers[].command must say what to run"
             )
         return Command(words, environment.values, self._work_folder(pod, container))
+
+    async def surroundings(self, pod: Object, container: Mapping[str, Any], words: Sequence[str]) -> Command:
+        """Another command, in the folder, with the environment and with the cards of a container that runs here."""
+        budget = Budget()
+        try:
+            environment = await self._environment(pod, container, budget)
+            check_words(words, budget)
+        except (Missing, ExecRefused) as error:
+            raise Refused(f"container {container['name']}: {error}") from None
+        return Command(list(words), environment.values, self._work_folder(pod, container))
+
+    async def _environment(self, pod: Object, container: Mapping[str, Any], budget: Budget) -> Environment:
+        namespace = pod["metadata"]["namespace"]
+
+        async def lookup(kind: str, name: str) -> Mapping[str, Any]:
+            if kind == "ConfigMap":
+                return (await self.client.get(CONFIG_MAPS, name, namespace)).get("data") or {}
+            data = (await self.client.get(SECRETS, name, namespace)).get("data") or {}
+            return {key: b64decode(value).decode(errors="replace") for key, value in data.items()}
+
+        environment = await environment_of(pod, container, lookup, inherited(os.environ), budget)
+        for name, value in self._gpu_variables(pod, container["name"], environment.values).items():
+            environment.set(name, value)
+        for name, value in self._notebooks.variables(pod).items() if self._notebooks is not None else ():
+            environment.set(name, value)
+        return environment
 
     def _gpu_variables(self, pod: Object, container: str, own: Mapping[str, str]) -> dict[str, str]:
         if self._guard is None:

@@ -87,12 +87,12 @@ class Process:
             log = _open_log(self.log)
             try:
                 self._child = subprocess.Popen(
-                    [*_interpreter(), str(self.folder), str(lock), str(os.getpid()), *command.words],
+                    [*interpreter(), str(self.folder), str(lock), str(os.getpid()), *command.words],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     cwd=command.folder,
-                    env=_environment(self.folder, command.environment),
+                    env=variables_of(self.folder, command.environment),
                     pass_fds=(lock,),
                     start_new_session=True,
                 )
@@ -228,11 +228,11 @@ def _is_of(pid: int, folder: Path, mark: bytes, log: str) -> bool:
     return False
 
 
-def _interpreter() -> tuple[str, ...]:
+def interpreter() -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", supervisor.__file__)
 
 
-def _environment(folder: Path, wanted: Mapping[str, str]) -> dict[str, str]:
+def variables_of(folder: Path, wanted: Mapping[str, str]) -> dict[str, str]:
     """The command's variables under names that mean nothing to the supervisor's interpreter."""
     own = {name: os.environ[name] for name in _LOADER if name in os.environ}
     return own | {supervisor.MARK: str(folder)} | {f"+{name}": value for name, value in wanted.items()}

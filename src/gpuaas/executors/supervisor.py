@@ -11,6 +11,11 @@ So "no child left" (ECHILD) means that no process of the container is left, and 
 - SIGTERM goes on to the command's process group; SIGUSR2 kills all there is below.
 - Variables of the command come with a `+` before their names, so that none of them changes this interpreter.
 
+Called as `supervisor.py --beside FOLDER CONTROL TERMINAL WORD...` it runs a command beside a container's (exec), for as
+long as the server holds the other end of the socket CONTROL: when that closes, because the client has gone or the server
+was killed, all there is of the command is ended. The exit code goes there. TERMINAL is 1 where the standard streams are a
+terminal that the command shall control.
+
 Systems without prctl or /proc (macOS) have only the process group: what leaves it is not found there.
 """
 
@@ -256,7 +261,43 @@ class Supervisor:
             return
 
 
-def _become(words: Sequence[str], environment: Mapping[bytes, bytes], parent: int) -> None:
+class Beside(Supervisor):
+    """A command beside that of a container; it lasts no longer than the server wants it."""
+
+    def __init__(self, folder: str, control: int, *, terminal: bool) -> None:
+        super().__init__(folder, os.getppid())
+        self._control = control
+        self._terminal = terminal
+
+    def run(self, words: Sequence[str], environment: Mapping[bytes, bytes]) -> int:
+        me = os.getpid()
+        self._child = os.fork()
+        if not self._child:
+            _become(words, environment, me, terminal=self._terminal)
+        nothing = os.open(os.devnull, os.O_RDWR)  # what the command closes shall be closed
+        for descriptor in (0, 1):
+            os.dup2(nothing, descriptor)
+        while self._reap() and self._code is None and ASKED_TO_KILL not in self._asked:
+            self._pass_on()
+            self._wait(None)
+        if self._is_left():
+            self._send(signal.SIGHUP)  # which shells heed that ignore SIGTERM
+        self._end_rest()
+        code = 137 if self._code is None else self._code
+        try:
+            os.write(self._control, b"%d\n" % code)
+        except OSError:  # no reader is left
+            return code
+        return code
+
+    def _wait(self, seconds: float | None) -> None:
+        ready, _, _ = select.select([self._wake, self._control], [], [], seconds)
+        if self._control in ready:
+            self._asked.add(ASKED_TO_KILL)
+        super()._wait(0)
+
+
+def _become(words: Sequence[str], environment: Mapping[bytes, bytes], parent: int, *, terminal: bool = False) -> None:
     """The command, in a session of its own; a shell's exit codes where it cannot be run."""
     code = 127
     try:
@@ -267,6 +308,11 @@ def _become(words: Sequence[str], environment: Mapping[bytes, bytes], parent: in
             if hasattr(signal, name):
                 signal.signal(getattr(signal, name), signal.SIG_DFL)
         os.setsid()
+        if terminal:
+            import fcntl
+            import termios
+
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         _prctl(_DEATH_SIGNAL, signal.SIGKILL)  # it does not outlive its supervisor
         if os.getppid() != parent:
             return  # which is already gone
@@ -292,10 +338,14 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    folder, lock, server, *words = arguments
-    os.set_inheritable(int(lock), False)
+    beside = arguments[0] == "--beside"
+    folder, descriptor, said, *words = arguments[1:] if beside else arguments
+    os.set_inheritable(int(descriptor), False)
     environment = {name[1:]: value for name, value in os.environb.items() if name.startswith(b"+")}
     environment[MARK.encode()] = os.fsencode(folder)
+    if beside:
+        return Beside(folder, int(descriptor), terminal=said == "1").run(words, environment)
+    server = said
     return Supervisor(folder, int(server)).run(words, environment)
 
 

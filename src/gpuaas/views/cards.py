@@ -17,7 +17,7 @@ from gpuaas.devices.advertise import CONFIG
 from gpuaas.devices.cards import Card
 from gpuaas.devices.foreign import FOREIGN, foreign_processes
 from gpuaas.devices.holding import Held, held_by
-from gpuaas.devices.memory import USED, mebibytes
+from gpuaas.devices.memory import USED, UTILIZATION, mebibytes
 from gpuaas.devices.mig_plan import NodeCardsNow
 from gpuaas.devices.offer import Device, offer
 from gpuaas.devices.plugin_config import ConfigError
@@ -32,6 +32,7 @@ class CellHolder(msgspec.Struct, rename="camel"):
     pod: str
     budget: int  # MiB; 0: all of it
     used: int | None  # MiB, where it is known
+    busy: str = ""  # percent, where it is known
 
 
 class CardCell(msgspec.Struct, rename="camel"):
@@ -68,7 +69,7 @@ class _Node:
 class Cards:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
-        self._pods: dict[tuple[str, str], tuple[str, str, str]] = {}  # node, devices, used
+        self._pods: dict[tuple[str, str], tuple[str, str, str, str]] = {}  # node, devices, memory used, utilization
         self._on_node: dict[str, dict[tuple[str, str], None]] = {}
 
     def node_changed(self, name: str, obj: View | None) -> None:
@@ -91,7 +92,7 @@ class Cards:
         over = ((obj or {}).get("status") or {}).get("phase") in ("Succeeded", "Failed")
         text = said.get("gpuaas.dev/devices")
         if text and node and not over:
-            self._pods[key] = (node, str(text), str(said.get(USED) or ""))
+            self._pods[key] = (node, str(text), str(said.get(USED) or ""), str(said.get(UTILIZATION) or "")[:8])
             self._on_node.setdefault(node, {})[key] = None
 
     def names(self) -> list[str]:
@@ -103,7 +104,7 @@ class Cards:
         if node is None:
             return None
         cards = inventory.cards_shown(node.cards)
-        held = {"/".join(key): devices for key, (devices, _) in self._held(name).items()}
+        held = {"/".join(key): devices for key, (devices, *_) in self._held(name).items()}
         return NodeCardsNow(name, cards, sharing.in_force(node.config, cards), held), node.sharing
 
     def listed(self, names: Sequence[str], *, holders: bool = True) -> list[CardRow]:
@@ -122,9 +123,9 @@ class Cards:
         for device in devices:
             of_card.setdefault(device.card.uuid, []).append(device)
         held: dict[str, list[CellHolder]] = {}
-        for (namespace, pod), (mine, used) in (self._held(name) if holders else {}).items():
+        for (namespace, pod), (mine, used, busy) in (self._held(name) if holders else {}).items():
             for one in mine:
-                held.setdefault(one.id, []).append(CellHolder(namespace, pod, one.budget, used))
+                held.setdefault(one.id, []).append(CellHolder(namespace, pod, one.budget, used, busy))
         strangers: dict[str, list[str]] = {}
         for each in foreign_processes(node.foreign):
             strangers.setdefault(each.card, []).append(each.in_words)
@@ -133,11 +134,12 @@ class Cards:
             for card in cards
         ]
 
-    def _held(self, node: str) -> dict[tuple[str, str], tuple[tuple[Held, ...], int | None]]:
+    def _held(self, node: str) -> dict[tuple[str, str], tuple[tuple[Held, ...], int | None, str]]:
         found = {}
         for key in self._on_node.get(node, ()):
-            _, text, used = self._pods[key]
-            found[key] = (held_by({"metadata": {"annotations": {"gpuaas.dev/devices": text}}}), mebibytes(used))
+            _, text, used, busy = self._pods[key]
+            devices = held_by({"metadata": {"annotations": {"gpuaas.dev/devices": text}}})
+            found[key] = (devices, mebibytes(used), busy.removesuffix("%"))
         return found
 
 

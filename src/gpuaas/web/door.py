@@ -298,7 +298,7 @@ class Door:
             lambda: max((store.changed(each) for each in follows), default=0),
             lambda: store.revision,
         )
-        return self.hub.stream(source, natural(since) or 0)
+        return self.hub.stream(source, natural(since) or 0, http1=asked.plain)
 
     def _prefixes(self, cluster: Cluster, follows: tuple[Resource, ...]) -> list[str]:
         found = (cluster.catalogue.find(each.group, each.version, each.plural) for each in follows)

@@ -36,7 +36,9 @@ def of(found: tuple[Card, ...], config: PluginConfig, **more: str) -> Object:
 
 def holder(name: str, found: tuple[Card, ...], config: PluginConfig, resource: str, used: str = "") -> Object:
     devices = choose(offer(found, config), config, {"main": {resource: 1}}, ())
-    notes = {"gpuaas.dev/devices": encode(devices)} | ({"gpuaas.dev/gpu-memory-used": used} if used else {})
+    notes = {"gpuaas.dev/devices": encode(devices)} | (
+        {"gpuaas.dev/gpu-memory-used": used, "gpuaas.dev/gpu-utilization": "42"} if used else {}
+    )
     return {
         "metadata": {"name": name, "namespace": "research", "uid": name, "annotations": notes},
         "spec": {"nodeName": "n", "containers": []},
@@ -55,7 +57,7 @@ def test_a_cut_card_has_its_slices_at_their_slots_and_the_other_is_whole() -> No
     places = ["at-0 wide-1", "at-1 wide-1", "at-2 wide-1", "at-3 wide-1", "at-4 wide-4"]
     assert sorted(cell.place for cell in first.cells) == places
     [held] = [cell for cell in first.cells if cell.state == "held"]
-    assert held.title == "3g.20gb, 19968 MiB: research/train; uses 4096 MiB"
+    assert held.title == "3g.20gb, 19968 MiB: research/train; uses 4096 MiB; 42 % busy"
     assert [(cell.state, cell.label) for cell in second.cells] == [("free", "card")]
 
 

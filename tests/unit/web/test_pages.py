@@ -12,7 +12,8 @@ from tests.unit.views.objects import local_queue, node, pod, workload
 from tests.unit.web.kit import NOW, Fake, preemption, queue
 
 from gpuaas.base.clock import rfc3339
-from gpuaas.base.errors import BadRequest, NotFound
+from gpuaas.base.errors import BadRequest, Forbidden, NotFound
+from gpuaas.views.dashboard import CohortRow
 from gpuaas.web.page import Page
 from gpuaas.web.pages import (
     PAGES,
@@ -156,8 +157,6 @@ def test_every_fragment_is_one_element_with_its_name_as_id(page: Page) -> None:
 
 @pytest.mark.parametrize("page", [each for each in PAGES if each.name not in PARTS], ids=lambda page: page.name)
 def test_who_may_see_nothing_gets_a_page_that_says_so_or_a_refusal(page: Page) -> None:
-    from gpuaas.base.errors import Forbidden
-
     try:
         html = cluster(rbac=policy()).html(page, {"q": "train"} if page is search.PAGE else None, who="nobody")
     except Forbidden:
@@ -250,10 +249,21 @@ def test_children_add_up_to_their_cohort_and_what_is_borrowed_is_lent() -> None:
 
 def test_a_nested_cohort_stands_in_its_parent_and_a_circle_of_parents_ends_nothing() -> None:
     rows = cluster().views.queues(cluster().visit().user)
-    (chart,) = quota.charts(rows, [], {"all": "company", "company": ""}, ["nvidia.com/gpu"])
+    (chart,) = quota.charts(rows, [], {"all": CohortRow("company", {})}, ["nvidia.com/gpu"])
     assert [(row.name, row.level) for row in chart.rows] == [("company", 0), ("all", 1), ("research", 2), ("vision", 2)]
-    (chart,) = quota.charts(rows, [], {"all": "b", "b": "all"}, ["nvidia.com/gpu"])
+    (chart,) = quota.charts(rows, [], {"all": CohortRow("b", {}), "b": CohortRow("all", {})}, ["nvidia.com/gpu"])
     assert chart.rows[0].name == "all"
+
+
+def test_what_a_cohort_owns_itself_is_a_row_of_its_own_and_is_lent() -> None:
+    seen = Fake(cluster_queues=[queue("a", nominal=2, used=5, borrowed=3)])
+    own = {"all": CohortRow("", {("h200", "nvidia.com/gpu"): "4"})}
+    (chart,) = quota.charts(seen.views.queues(seen.visit().user), [], own, ["nvidia.com/gpu"])
+    assert [(row.name, row.kind, row.nominal, row.lent) for row in chart.rows] == [
+        ("all", "cohort", 6, 3),
+        ("all's own", "own", 4, 3),
+        ("a", "queue", 2, 0),
+    ]
 
 
 def test_lent_is_divided_over_the_lenders_by_what_they_do_not_use_and_adds_up() -> None:
@@ -358,6 +368,13 @@ def test_preemptions_are_those_of_the_time_that_is_shown_and_of_the_queue() -> N
     assert cluster().load(preemptions.PAGE, {"queue": "nowhere"})["rows"] == []
 
 
+@pytest.mark.parametrize(("ago", "span"), [(30, "10m"), (1200, "1h")])
+def test_the_timeline_begins_with_the_span_that_shows_the_hour_s(ago: int, span: str) -> None:
+    made = [preemption("p", "a/x", "b/y", ago=ago)]
+    assert Fake(preemptions=made).load(preemptions.PAGE)["span"] == span
+    assert Fake(preemptions=made).load(preemptions.PAGE, {"span": "24h"})["span"] == "24h"
+
+
 def test_a_preemption_stands_at_its_moment() -> None:
     (move,) = preemptions.moves(cluster().load(preemptions.PAGE)["rows"], NOW, 3600)
     assert (round(move.at, 3), round(move.lost, 3), move.victim, move.preemptor) == (
@@ -440,6 +457,39 @@ def test_users_are_listed_by_what_they_hold_with_what_they_wait_for() -> None:
         ("bob", 1, 6, 0, 0),
         ("ann", 1, 2, 1, 4),
     ]
+
+
+# A user of one namespace.
+
+NOBODY = policy()
+
+
+@pytest.mark.parametrize(
+    ("page", "rbac", "said"),
+    [
+        (nodes.PAGE, LIMITED, "You may not list nodes."),
+        (preemptions.PAGE, LIMITED, "You may not list preemptions."),
+        (quota.PAGE, LIMITED, "You may not list ClusterQueues"),
+        (overview.PAGE, LIMITED, "You may not list preemptions."),
+        (overview.PAGE, NOBODY, "You may not list workloads in any namespace."),
+    ],
+    ids=lambda value: value.name if isinstance(value, Page) else "",
+)
+def test_what_is_not_visible_is_said_in_words_and_never_a_zero(page: Page, rbac: Any, said: str) -> None:
+    html = cluster(rbac=rbac).html(page)
+    assert said in html
+    for name in page.fragments:
+        made = cluster(rbac=rbac).fragment(page, name)
+        if "You may not list" in made or "not visible to you" in made:
+            assert not re.search(r">\s*0\s*<", made), name
+
+
+def test_a_queue_of_one_s_own_namespace_is_shown_without_its_quota() -> None:
+    html = cluster(rbac=LIMITED).html(queue_page.PAGE, name="research")
+    assert "It is reached by research/lq." in html
+    assert "train" in html
+    with pytest.raises(Forbidden):
+        cluster(rbac=LIMITED).load(queue_page.PAGE, name="vision")
 
 
 # Notebooks and profiles.

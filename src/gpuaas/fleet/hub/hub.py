@@ -17,6 +17,7 @@ from gpuaas.fleet.hub.addons import AddOnController, offer
 from gpuaas.fleet.hub.checks import CheckStates, PlacementChecks
 from gpuaas.fleet.hub.clusters import ManagedClusterController
 from gpuaas.fleet.hub.connections import ConnectionController
+from gpuaas.fleet.hub.dependencies import DependencyController
 from gpuaas.fleet.hub.heartbeat import HeartbeatController
 from gpuaas.fleet.hub.joining import JoiningController
 from gpuaas.fleet.hub.mirror import MirrorController
@@ -24,6 +25,7 @@ from gpuaas.fleet.hub.names import KUEUE_NAMESPACE, LOCAL, UNAVAILABLE, UNREACHA
 from gpuaas.fleet.hub.permissions import PermissionController
 from gpuaas.fleet.hub.placements import PlacementController
 from gpuaas.fleet.hub.publish import ScoreController
+from gpuaas.fleet.hub.quotas import QuotaController
 from gpuaas.fleet.hub.sets import FIRST, ClusterSetController, SetBindingController
 from gpuaas.fleet.hub.view import FleetView
 from gpuaas.fleet.hub.workers import Connect, Workers
@@ -54,6 +56,8 @@ def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
         AccountController(deps, workers),
         MirrorController(deps, workers),
         ScoreController(deps, workers),
+        DependencyController(deps, workers),
+        QuotaController(deps, workers),
     ]
     view = FleetView(deps.informers)
     return [*(kind(deps) for kind in _REGISTRATION), *(kind(deps, view) for kind in _CHOICE), *agents]

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Mapping
 
 from gpuaas.base.clock import Clock
 from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.ocm import MISSING
 from gpuaas.client.protocol import Object
 from gpuaas.fleet.multikueue.shadow_pods import VIEW
 from gpuaas.fleet.multikueue.worker import Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.workload_state import conditions_of
-from gpuaas.runtime.metadata import Key, key_of
+from gpuaas.runtime.metadata import Key, annotations_of, key_of
 
 _MOST_PODS = 3
 
@@ -19,6 +20,8 @@ def remote_lines(
 ) -> Iterator[str]:
     status = workload.get("status") or {}
     cluster = status.get("clusterName")
+    if missing := annotations_of(workload).get(MISSING):
+        yield f"its pods cannot start: {missing}"
     names = (cluster,) if cluster else tuple(status.get("nominatedClusterNames") or ())
     for name in names:
         worker = connections.get(name)

@@ -22,16 +22,9 @@ from gpuaas.web.pages import (
 
 PAGES: tuple[Page, ...] = (
     overview.PAGE,
-    quota.PAGE,
-    jobs.PAGE,
-    submit.PAGE,
-    notebooks.PAGE,
-    profiles.PAGE,
-    nodes.PAGE,
-    cards.PAGE,
-    users.PAGE,
-    fleet.PAGE,
-    preemptions.PAGE,
+    *(jobs.PAGE, submit.PAGE, notebooks.PAGE, profiles.PAGE),  # the work
+    *(quota.PAGE, nodes.PAGE, cards.PAGE, fleet.PAGE),  # what there is for it
+    *(users.PAGE, preemptions.PAGE),  # between people
     search.PAGE,
     queue.PAGE,
     job.PAGE,

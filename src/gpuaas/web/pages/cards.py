@@ -94,6 +94,7 @@ def _cell(row: CardRow, cell: CardCell, tones: Mapping[str, str], base: str, *, 
     first = cell.holders[0]
     budget = f"; budget {first.budget} MiB" if first.budget else ""
     used = f"; uses {first.used} MiB" if first.used is not None else ""
+    used += f"; {first.busy} % busy" if first.busy else ""
     ill = f"; takes no work: {row.state}" if row.state else ""
     title = f"{cell.name}{size}: {first.namespace}/{first.pod}{budget}{used}{ill}"
     link = f"{base}/search?q={first.pod}"

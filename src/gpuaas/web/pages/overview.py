@@ -13,6 +13,7 @@ from typing import Final
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import Forbidden, NotFound
+from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import FreeRow, JobRow
@@ -72,6 +73,7 @@ class Strip:
 
 def _load(visit: Visit) -> Context:
     gpus = allowed(lambda: visit.views.free(visit.user))
+    sees_jobs = visit.views.pages.sees(visit.user, WORKLOADS)
     since = rfc3339(visit.now - HOUR)
     preempted, more = visit.views.pages.preemptions(visit.user, since=since, limit=_MOST)
     backlogs = visit.views.pages.backlogs(visit.user)
@@ -89,7 +91,10 @@ def _load(visit: Visit) -> Context:
         "lately": preempted[:_LATELY],
         "lost_minutes": sum(row.gpu_seconds_lost for row in preempted) / 60,
         "strip": _strip(visit, capacity, preempted),
-        "jobs_any": bool(visit.views.jobs(visit.user, limit=1)[0].rows) if _sees_jobs(visit) else False,
+        "sees_jobs": sees_jobs,
+        "where": "" if visit.may("list", WORKLOADS) else " in your namespaces",
+        "sees_preemptions": visit.views.pages.sees(visit.user, PREEMPTIONS),
+        "jobs_any": sees_jobs and bool(visit.views.jobs(visit.user, limit=1)[0].rows),
     }
 
 
@@ -209,10 +214,6 @@ def strip(
         ],
         not series and not marks,
     )
-
-
-def _sees_jobs(visit: Visit) -> bool:
-    return allowed(lambda: visit.views.jobs(visit.user, limit=1)) is not None
 
 
 PAGE = Page(
