@@ -25,14 +25,9 @@ if TYPE_CHECKING:
 
 PAGES = {each.name: each.path for each in REGISTERED if "{" not in each.path} | {
     "groups": "/jobs?group=queue",
-    "none": "/jobs?q=no-such-job",
-    "nodes": "/nodes",
+    "no job": "/jobs?q=no-such-job",
     "submit": "/submit?namespace=team-a",
     "profiles": "/profiles?namespace=team-a",
-    "notebooks": "/notebooks",
-    "users": "/users",
-    "preemptions": "/preemptions",
-    "no job": "/jobs?q=no-such-job",
     "search": "/search?q=crowd",
     "queue": "/queues/crowd",
     "waiting job": "/jobs/team-a/job/crowd-waits",
