@@ -494,3 +494,22 @@ async def test_what_an_admin_made_under_the_names_of_the_add_on_is_not_touched()
         on.cluster.remove(SECRETS, "multikueue-b", HUB)
         await on.advance(1)
         assert on.connected() == ["a", "b", "by-hand"]
+
+
+@scenario
+async def test_a_queue_that_the_hub_deletes_goes_from_the_workers_and_one_that_leaves_the_config_stays() -> None:
+    async with fleet_stage("a") as on:
+        await on.join("a")
+        with_queue(on)
+        await on.advance(1)
+        taint = {"key": "gpuaas.dev/drained", "effect": "NoSelect", "timeAdded": "2026-01-01T00:00:00Z"}
+        await on.cluster.patch(MANAGED_CLUSTERS, "a", {"spec": {"taints": [taint]}})
+        await on.advance(60)
+        worker = on.workers["a"]
+        assert worker.exists(CLUSTER_QUEUES, "cluster-queue"), "what runs there is finished there"
+        worker.put(CLUSTER_QUEUES, queue("own"))
+        on.cluster.remove(LOCAL_QUEUES, "user-queue", "team")
+        on.cluster.remove(CLUSTER_QUEUES, "cluster-queue")
+        await on.advance(1)
+        assert not worker.exists(LOCAL_QUEUES, "user-queue", "team")
+        assert [each["metadata"]["name"] for each in worker.all(CLUSTER_QUEUES)] == ["own"]

@@ -4,7 +4,7 @@ A ClusterQueue is mirrored to a cluster when one of its checks is MultiKueue's a
 cluster, without its checks, with its flavors, their topologies, its LocalQueues, their namespaces, and all priority
 classes (one that differs would make MultiKueue and the worker rewrite a job's priority for ever). Quotas are cut to what
 the cluster has, so that a worker admits only what its nodes can run. A cluster that leaves the config keeps its queues:
-what runs there is finished there.
+what runs there is finished there. A queue that is deleted on the hub is deleted there; Kueue lets its last jobs end.
 
 Only what carries the label of this module is changed; an object of the same name with another origin is left alone,
 and where it differs the add-on's condition says so.
@@ -29,7 +29,7 @@ from gpuaas.client.ocm import ADD_ONS, MANAGED_CLUSTERS, MULTIKUEUE_CONFIGS
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import NAMESPACES, SECRETS
 from gpuaas.fleet.hub.addons import APPLIED
-from gpuaas.fleet.hub.applying import difference, keep
+from gpuaas.fleet.hub.applying import difference, keep, remove
 from gpuaas.fleet.hub.names import (
     ADD_ON,
     AGENT_SECRET,
@@ -195,6 +195,19 @@ async def apply(client: Client, wanted: Wanted) -> Outcome:
     return outcome
 
 
+async def sweep(client: Client, hub: Hub) -> None:
+    """Deletes mirrored queues that the hub has no more."""
+    names = {each["metadata"]["name"] for each in hub.queues}
+    local_names = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in hub.local_queues}
+    for each in (await client.list(LOCAL_QUEUES, labels=f"{MIRRORED}=true")).items:
+        metadata = each["metadata"]
+        if (metadata["namespace"], metadata["name"]) not in local_names:
+            await remove(client, LOCAL_QUEUES, metadata["name"], metadata["namespace"])
+    for each in (await client.list(CLUSTER_QUEUES, labels=f"{MIRRORED}=true")).items:
+        if each["metadata"]["name"] not in names and not is_deleting(each):
+            await remove(client, CLUSTER_QUEUES, each["metadata"]["name"])
+
+
 def described(outcome: Outcome) -> Object:
     """The add-on's condition. A foreign object does not make it fail: a worker's admin may want another quota."""
     words = "manifests of addon are applied successfully"
@@ -229,12 +242,14 @@ class MirrorController(Controller):
         cluster = self._clusters.get("", key)
         if cluster is None or is_deleting(cluster) or is_local(cluster):
             return None
-        wanted = wanted_objects(self._read.hub(), key, (cluster.get("status") or {}).get("allocatable") or {})
+        hub = self._read.hub()
+        wanted = wanted_objects(hub, key, (cluster.get("status") or {}).get("allocatable") or {})
         try:
             client = self._workers.of(key)
             if client is None:
                 return None
             outcome = await apply(client, wanted)
+            await sweep(client, hub)
         except (ApiError, OSError, TimeoutError, KubeconfigError) as error:
             await self._trouble.note(key, error)
             await self._describe(key, condition(APPLIED, "False", "AddonManifestAppliedFailed", str(error)[:500]))
