@@ -513,3 +513,21 @@ async def test_a_queue_that_the_hub_deletes_goes_from_the_workers_and_one_that_l
         await on.advance(1)
         assert not worker.exists(LOCAL_QUEUES, "user-queue", "team")
         assert [each["metadata"]["name"] for each in worker.all(CLUSTER_QUEUES)] == ["own"]
+
+
+@scenario
+async def test_another_hubs_queues_on_a_worker_are_left_alone() -> None:
+    async with fleet_stage("a") as on:
+        on.cluster.put(NAMESPACES, {"metadata": {"name": "kube-system"}})
+        of_another = {"labels": {"gpuaas.dev/mirrored-from-hub": "true"}, "annotations": {"gpuaas.dev/hub": "another"}}
+        for name in ("theirs", "cluster-queue"):
+            found = queue(name, gpus=1)
+            on.workers["a"].put(CLUSTER_QUEUES, {**found, "metadata": {"name": name, **of_another}})
+        await on.join("a")
+        with_queue(on)
+        await on.advance(60)
+        worker = on.workers["a"]
+        assert worker.exists(CLUSTER_QUEUES, "theirs")
+        assert worker.read(CLUSTER_QUEUES, "cluster-queue")["spec"] == queue("cluster-queue", gpus=1)["spec"]
+        words = said(on.cluster.read(ADD_ONS, ADD_ON, "a"), "ManifestApplied")[2]
+        assert "different from the hub's: ClusterQueue cluster-queue" in words

@@ -41,9 +41,10 @@ from gpuaas.fleet.hub.names import (
 )
 from gpuaas.fleet.hub.trouble import Trouble
 from gpuaas.fleet.hub.workers import Workers
+from gpuaas.kueue.multikueue.names import HUB
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.informer import Informers
-from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of
+from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of, uid_of
 from gpuaas.runtime.writes import write_status
 
 OFF: Final = "gpuaas.dev/mirror"  # annotation of a ClusterQueue; "off" leaves it to the workers' admins
@@ -176,7 +177,7 @@ class Outcome:
     foreign: list[str] = field(default_factory=list)
 
 
-async def apply(client: Client, wanted: Wanted) -> Outcome:
+async def apply(client: Client, wanted: Wanted, hub_uid: str) -> Outcome:
     """Makes the worker have them; objects of another origin are only compared."""
     outcome = Outcome()
     for resource, obj in wanted:
@@ -185,26 +186,31 @@ async def apply(client: Client, wanted: Wanted) -> Outcome:
             known = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
         except NotFound:
             known = None
-        if known is not None and labels_of(known).get(MIRRORED) != "true":
+        if known is not None and not _is_of(known, hub_uid):
             body = {key: value for key, value in obj.items() if key != "metadata"}
             if difference(known, {**body, "metadata": {}}):
                 outcome.foreign.append(f"{resource.kind} {metadata['name']}")
             continue
-        await keep(client, resource, obj)
+        await keep(client, resource, {**obj, "metadata": {**metadata, "annotations": {HUB: hub_uid}}})
         outcome.kept += 1
     return outcome
 
 
-async def sweep(client: Client, hub: Hub) -> None:
-    """Deletes mirrored queues that the hub has no more."""
+def _is_of(obj: Mapping[str, Any], hub_uid: str) -> bool:
+    """Whether this hub keeps the object; another hub's counts as somebody else's."""
+    return labels_of(obj).get(MIRRORED) == "true" and annotations_of(obj).get(HUB, hub_uid) == hub_uid
+
+
+async def sweep(client: Client, hub: Hub, hub_uid: str) -> None:
+    """Deletes mirrored queues that this hub has no more; another hub's are its own matter."""
     names = {each["metadata"]["name"] for each in hub.queues}
     local_names = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in hub.local_queues}
     for each in (await client.list(LOCAL_QUEUES, labels=f"{MIRRORED}=true")).items:
         metadata = each["metadata"]
-        if (metadata["namespace"], metadata["name"]) not in local_names:
+        if (metadata["namespace"], metadata["name"]) not in local_names and _is_of(each, hub_uid):
             await remove(client, LOCAL_QUEUES, metadata["name"], metadata["namespace"])
     for each in (await client.list(CLUSTER_QUEUES, labels=f"{MIRRORED}=true")).items:
-        if each["metadata"]["name"] not in names and not is_deleting(each):
+        if each["metadata"]["name"] not in names and not is_deleting(each) and _is_of(each, hub_uid):
             await remove(client, CLUSTER_QUEUES, each["metadata"]["name"])
 
 
@@ -248,8 +254,8 @@ class MirrorController(Controller):
             client = self._workers.of(key)
             if client is None:
                 return None
-            outcome = await apply(client, wanted)
-            await sweep(client, hub)
+            outcome = await apply(client, wanted, self._read.uid())
+            await sweep(client, hub, self._read.uid())
         except (ApiError, OSError, TimeoutError, KubeconfigError) as error:
             await self._trouble.note(key, error)
             await self._describe(key, condition(APPLIED, "False", "AddonManifestAppliedFailed", str(error)[:500]))
@@ -295,6 +301,11 @@ class _Reader:
             self._by_name(ADMISSION_CHECKS),
             self._by_name(MULTIKUEUE_CONFIGS),
         )
+
+    def uid(self) -> str:
+        """Of this hub: of its namespace kube-system."""
+        namespace = self._of(NAMESPACES).get("", "kube-system")
+        return uid_of(namespace) if namespace is not None else ""
 
     def _by_name(self, resource: Resource) -> dict[str, Object]:
         return {each["metadata"]["name"]: each for each in self._of(resource).all()}
