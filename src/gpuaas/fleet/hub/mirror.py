@@ -197,7 +197,7 @@ async def apply(client: Client, wanted: Wanted, hub_uid: str) -> Outcome:
 
 
 def _is_of(obj: Mapping[str, Any], hub_uid: str) -> bool:
-    """Whether this hub keeps the object; another hub's counts as somebody else's."""
+    """Whether this hub keeps the object; another hub's is foreign here."""
     return labels_of(obj).get(MIRRORED) == "true" and annotations_of(obj).get(HUB, hub_uid) == hub_uid
 
 
