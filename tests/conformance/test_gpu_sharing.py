@@ -296,8 +296,8 @@ def test_pods_of_two_namespaces_do_not_share_a_card_by_mps_unless_that_is_asked_
 
         eventually(lambda: "0 of them may be shared" in waiting(), lambda: f"it does not wait: {waiting()}")
         name = node(service)["metadata"]["name"]
-        wide = {"metadata": {"annotations": {"gpuaas.dev/mps-among": "all"}}}
-        assert service.ask("PATCH", f"/api/v1/nodes/{name}", wide, media=MERGE).status == 200
+        widened = gpuaas(tmp_path, "share", name, "--mps", "4", "--among", "all")
+        assert widened.returncode == 0, widened.stdout + widened.stderr
         eventually(lambda: "running" in waiting(), "it never ran")
 
 
