@@ -36,6 +36,8 @@ from tests.conformance.gpu_machine import (
 )
 from tests.conformance.service import Service, eventually
 
+from gpuaas.executors.mps import MpsDaemons
+
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None or importlib.util.find_spec("pynvml") is None,
     reason="there is no C compiler or no nvidia-ml-py here",
@@ -204,11 +206,12 @@ def test_a_card_that_vanishes_gives_its_job_to_another_and_comes_back(machine: M
 def mps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The stand-in for MPS is found; its daemons end with the test."""
     monkeypatch.setenv("PATH", f"{DRIVER}:{os.environ['PATH']}")
-    monkeypatch.setenv("GPUAAS_TEST_MPS", str(tmp_path / "daemons"))
     yield
-    for pid in (tmp_path / "daemons").read_text().split() if (tmp_path / "daemons").exists() else ():
+    root = MpsDaemons(tmp_path / "home").root
+    for pid in (word for path in root.glob("*/pipe/pids") for word in path.read_text().split()):
         with contextlib.suppress(OSError):
             os.kill(int(pid), signal.SIGKILL)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def pipe_of(service: Service, machine: Machine) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +20,11 @@ CONTROL = Path(__file__).parents[2] / "driver" / "nvidia-cuda-mps-control"
 def daemons(tmp_path: Path) -> Iterator[MpsDaemons]:
     made = MpsDaemons(tmp_path, str(CONTROL))
     yield made
-    for path in made.root.glob("*/pipe/control.pid"):
-        try:
-            os.kill(int(path.read_text()), signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    for pid in (word for path in made.root.glob("*/pipe/pids") for word in path.read_text().split()):
+        with contextlib.suppress(OSError):
+            os.kill(int(pid), signal.SIGKILL)
+    if not made.root.is_relative_to(tmp_path):
+        shutil.rmtree(made.root, ignore_errors=True)
 
 
 def test_a_daemon_is_started_once_and_given_its_limit(daemons: MpsDaemons) -> None:
