@@ -26,6 +26,7 @@ from tests.conformance.gpu_machine import (
     PODS,
     Machine,
     build,
+    end_jobs,
     log,
     make,
     node,
@@ -76,11 +77,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def machine(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     made = Machine(built, tmp_path)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
-    return made
+    yield made
+    end_jobs(tmp_path)
 
 
 def test_two_jobs_share_a_card_by_budget_and_who_passes_it_by_is_stopped_alone(
