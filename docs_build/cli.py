@@ -11,7 +11,19 @@ from gpuaas.cli.main import cli
 
 _GROUPS: Final = {
     "Run it": ("up", "down", "status", "doctor"),
-    "Submit and look": ("open", "profiles", "size", "run", "notebook", "ps", "why", "logs", "exec", "port-forward", "cancel"),
+    "Submit and look": (
+        "open",
+        "profiles",
+        "size",
+        "run",
+        "notebook",
+        "ps",
+        "why",
+        "logs",
+        "exec",
+        "port-forward",
+        "cancel",
+    ),
     "Queues and GPUs": ("queues", "gpus", "share", "mig", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),
     "Many clusters": ("fleet",),

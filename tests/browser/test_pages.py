@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PAGES = {each.name: each.path for each in REGISTERED if "{" not in each.path} | {
     "groups": "/jobs?group=queue",
     "no job": "/jobs?q=no-such-job",
+    "submit": "/submit?namespace=team-a",
+    "profiles": "/profiles?namespace=team-a",
     "search": "/search?q=crowd",
     "queue": "/queues/crowd",
     "waiting job": "/jobs/team-a/job/crowd-waits",
