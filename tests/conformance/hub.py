@@ -53,7 +53,11 @@ CHECKS = """
 
 
 def fleet(workers: list[str], *, hub: bool = True) -> str:
-    lines = ["clusters:", *(["- name: hub"] if hub else []), *(f"- name: {name}\n  nodes:{NODES}" for name in workers)]
+    lines = [
+        "clusters:",
+        *([f"- name: hub\n  nodes:{NODES}"] if hub else []),
+        *(f"- name: {name}\n  nodes:{NODES}" for name in workers),
+    ]
     return "\n".join(lines)
 
 

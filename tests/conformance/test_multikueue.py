@@ -106,6 +106,8 @@ def test_every_kind_of_job_runs_on_a_worker_and_its_end_shows_on_the_hub(hub: Hu
     for name, condition in waited:
         done = hub.kubectl["hub"].run(f"wait --for={condition} {name} --timeout=40s")
         assert done.returncode == 0, f"{name}: {done.stderr}{hub.state()}"
+    placed = [each["metadata"]["name"] for each in hub.get("hub", "pods")["items"] if each["spec"].get("nodeName")]
+    assert not placed, "the hub has nodes and runs nothing of what it dispatched"
     for each in objects:
         hub.on("hub", f"delete {each['kind']} {each['metadata']['name']} --wait=false")
     for worker in hub.workers:

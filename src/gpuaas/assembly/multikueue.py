@@ -38,13 +38,13 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
         return HttpClient(access, clock, "gpuaas-multikueue", patience=_PATIENCE)
 
     def follows() -> Follows:
-        beside = {
+        extra = {
             PODS_VIEW: (PODS, PODS_OF_WORKER),
             QUEUES: (CLUSTER_QUEUES, ""),
             LOCALS: (LOCAL_QUEUES, ""),
         }
         return Follows(
-            configured.now.multikueue.origin, [each.resource for each in enabled(configured)], {} if strict else beside
+            configured.now.multikueue.origin, [each.resource for each in enabled(configured)], {} if strict else extra
         )
 
     @cache
@@ -60,9 +60,9 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
     deps = deps.under(MANAGER)
     connections = Workers(clock, dial, follows, (lambda _: None) if strict else lease, strict=strict)
     dispatch = Dispatch(deps, connections, configured, series, hub=hub, strict=strict)
-    views.beside = dispatch.explain
+    views.more_evidence = dispatch.explain
     made: list[Loop] = [MultiKueueClusters(deps, connections), MultiKueueChecks(deps), dispatch]
-    made.append(HubLeaseController(deps))
+    made.append(HubLeaseController(deps, restored=parts.restored))
     if not strict:
         made.append(ShadowPodController(deps, connections))
         parts.cluster.logs = HubLogs(parts.cluster.logs, connections, deps.informers.of(WORKLOADS).get, clock)

@@ -121,7 +121,7 @@ def _raw() -> Iterator[None]:
     import tty
 
     before = termios.tcgetattr(0)
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSANOW)  # what was typed ahead is kept
     try:
         yield
     finally:

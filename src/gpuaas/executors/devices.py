@@ -87,11 +87,12 @@ class DeviceBook:
         everybody = annotations_of(node).get(AMONG) == EVERYBODY
         namespace, apart = pod["metadata"]["namespace"], self.runs_alone(pod)
         found: set[str] = set()
+        given = self._given.get(node["metadata"]["name"], {})
         for other in self._pods.indexed(ON_NODE, node["metadata"]["name"]):
             if self._is_over(other) or uid_of(other) == uid_of(pod):
                 continue
             if apart or not (everybody or other["metadata"]["namespace"] == namespace) or self.runs_alone(other):
-                found.update(held.card for held in held_by(other))
+                found.update(held.card for held in held_by(other) or given.get(uid_of(other), ()))
         return frozenset(found)
 
     def are_open(self, devices: Sequence[Held], node: View) -> bool:

@@ -68,6 +68,7 @@ _WAIT: Final = 500  # milliseconds in which an Xid is waited for
 _MANAGER: Final = "gpuaas-gpu-guard"
 _CHANGED: Final = 0.1  # of its memory: what of a foreign process is worth a write
 _IDLE_DAEMON: Final = 60.0
+_LATE_NEWS: Final = 1.5  # seconds in which all that report a fault have done so
 _FAULT_NEWS: Final = 2.0  # seconds after a client's end in which the news of a fault comes
 
 
@@ -101,7 +102,8 @@ class GpuGuard(Loop):
         self._written: set[str] = set()
         self._seen_before: set[tuple[str, int]] = set()
         self._suspects = Suspects()
-        self._mps_faults: dict[str, float] = {}  # by card, when the last one was found
+        self._mps_faults: dict[str, float] = {}  # by card, when the last one was reported
+        self._ended: set[str] = set()  # pods that share by MPS and were ended by a fault
         self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
         self._asked_daemon: dict[str, float] = {}  # when it was last asked whether it lives
         self._positions: dict[str, int] = {}  # in the logs of MPS servers
@@ -342,7 +344,9 @@ class GpuGuard(Loop):
 
     async def _watch_mps(self) -> None:
         while True:
-            cards = sorted({card for held in self._held().values() for card in cards_by_mps(held)})
+            sharing = {uid: cards for uid, held in self._held().items() if (cards := cards_by_mps(held))}
+            self._ended &= sharing.keys()
+            cards = sorted({card for each in sharing.values() for card in each})
             for card in cards:
                 await self._look_after(card)
             await self._end_idle_daemons(cards)
@@ -380,14 +384,16 @@ class GpuGuard(Loop):
                 await asyncio.to_thread(self._mps.stop, card)
 
     async def _on_fault(self, card: str) -> None:
-        """All clients of the card's server end. One fault has several messengers."""
+        """All clients of the card's server end. The driver and the server's log both report a fault, up to a second apart;
+        pods that have begun since take longer than that to come to a fault of their own."""
         now = self.clock.monotonic()
-        if now - self._mps_faults.get(card, -_FAULT_NEWS) < _FAULT_NEWS:
+        if now - self._mps_faults.get(card, -_LATE_NEWS) < _LATE_NEWS:
             return
-        victims = self._on_mps_card(card)
+        victims = [pod for pod in self._on_mps_card(card) if uid_of(pod) not in self._ended]
         if not victims:
             return
         self._mps_faults[card] = now
+        self._ended.update(map(uid_of, victims))
         named = ", ".join(sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in victims))
         if self._suspects.on_fault(card, (suspect_of(pod) for pod in victims), now):
             words = "ended by a GPU fault of its own: it was alone on its MPS card"

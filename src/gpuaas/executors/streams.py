@@ -42,6 +42,8 @@ class PodStreams:
     def _of(self, pod: View) -> Streams:
         name = pod["spec"].get("nodeName") or ""
         node = self._nodes.get("", name)
+        if node is None and len(self._sources) == 1:  # it was deleted, or this server has just begun
+            return next(iter(self._sources.values()))
         labels = (node["metadata"].get("labels") or {}) if node is not None else {}
         found = self._sources.get(labels.get(EXECUTOR, ""))
         if found is None:

@@ -53,12 +53,13 @@ class FleetStage(Stage):
         self.workers = {name: FakeCluster(clock, resources=KINDS) for name in names}
         self.faults: dict[str, Exception] = {}
         self.refused: set[str] = set()  # tokens
+        self.strict = False
         self._running: Controllers | None = None
 
     async def start(self) -> None:
         """The hub's controllers; again after `stop`, with nothing remembered."""
         self.deps = Deps.over(self.cluster, self.clock, self.cluster)
-        self._running = Controllers(self.deps, [Hub(self.deps, self.connect)])
+        self._running = Controllers(self.deps, [Hub(self.deps, self.connect, strict=self.strict)])
         await self._running.start()
 
     async def stop(self) -> None:
@@ -125,11 +126,12 @@ def node_of(gpus: int, name: str = "node") -> Object:
 
 
 @asynccontextmanager
-async def fleet_stage(*names: str) -> AsyncIterator[FleetStage]:
+async def fleet_stage(*names: str, strict: bool = False) -> AsyncIterator[FleetStage]:
     clock = VirtualClock()
     hub = FakeCluster(clock, resources=KINDS)
     deps = Deps.over(hub, clock, hub)
     on = FleetStage(hub, clock, deps, names)
+    on.strict = strict
     await on.start()
     try:
         await on.settle()

@@ -132,6 +132,8 @@ class Field:
     """What it may be, each with its words; none: any text."""
     hint: str = ""
     longest: int = 253
+    suggests: Callable[[Visit], Awaitable[Sequence[str]]] | None = None
+    """Texts that are offered while one types."""
 
 
 @dataclass(frozen=True, slots=True)

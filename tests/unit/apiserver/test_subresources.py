@@ -155,7 +155,7 @@ def test_a_log_of_before_is_there_only_where_there_was_a_before(api: Api, monkey
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        (f"{PODS}/p/exec", "exec is not offered by this server: no node here runs pods"),
+        (f"{PODS}/p/exec", "exec is not offered by this server: no node here runs pods yet"),
         ("/api/v1/namespaces/default/services/kubernetes/proxy", "nothing listens behind Service kubernetes"),
     ],
 )

@@ -74,7 +74,7 @@ async def connect(server: Server, op: Operation, info: RequestInfo, request: Req
         server.access[op.cluster.name].authorize_create(op.user, info)
     streams: PodStreams | None = op.cluster.streams
     if streams is None:
-        raise NotImplementedHere(f"{op.subresource} is not offered by this server: no node here runs pods")
+        raise NotImplementedHere(f"{op.subresource} is not offered by this server: no node here runs pods yet")
     upgrade = _upgrade_of(request)
     server.sessions.check(op.user.name)
     if op.subresource == "portforward":

@@ -48,6 +48,10 @@ class Carried(ABC):
     def received(self, piece: Piece) -> None:
         """Raises whatever says that the peer broke the rules: the link ends."""
 
+    def probe(self) -> bytes:
+        """What any client answers, and the system of one that is gone refuses."""
+        return b""
+
     @abstractmethod
     def lost(self) -> None:
         """The connection is gone: everything behind it ends."""
@@ -202,6 +206,9 @@ class Link(asyncio.Protocol):
     def _farewell(self, code: int) -> bytes:
         return b""
 
+    def _probe(self) -> bytes:
+        return self._carried.probe()
+
     def _hear(self, data: bytes) -> None:
         self.waits_since = self._loop.time()
         self._carried.received(Piece(data, True, True, False))
@@ -234,6 +241,8 @@ class Link(asyncio.Protocol):
                 self.abort()
         elif not self._reading and _has_left(self._transport):
             self.abort()
+        elif not self._reading:
+            self._transport.write(self._probe())  # the next look sees what came of it
         elif now - self.waits_since > self._terms.idle:
             self.close()
         elif now - self._asked >= _ASK_EVERY:
@@ -249,7 +258,8 @@ class Link(asyncio.Protocol):
 
 
 def _has_left(transport: asyncio.Transport) -> bool:
-    """Whether the client has closed the connection, which is not heard while nothing is read from it."""
+    """Whether the client has closed the connection, which is not heard while nothing is read from it. Its farewell may be
+    stuck behind what it had still to send: then only something sent to it (`probe`) shows that it is gone."""
     socket = transport.get_extra_info("socket")
     if socket is None or not hasattr(select, "POLLRDHUP"):
         return False
@@ -270,6 +280,9 @@ class SocketLink(Link):
 
     def _farewell(self, code: int) -> bytes:
         return ws.frame(ws.CLOSE, code.to_bytes(2, "big"))
+
+    def _probe(self) -> bytes:
+        return ws.frame(ws.PING, b"")
 
     def _hear(self, data: bytes) -> None:
         for event in self._decoder.feed(data):

@@ -120,6 +120,9 @@ class SpdySession(Carried):
     def ready(self, stream: SpdyStream) -> None:
         """It has been taken, and the client knows that."""
 
+    def probe(self) -> bytes:
+        return spdy.ping(2)  # a server's are even
+
     def lost(self) -> None:
         for stream in tuple(self._streams.values()):
             stream.inbox.end()

@@ -37,7 +37,6 @@ _REGISTRATION: Final[tuple[Callable[[Deps], Controller], ...]] = (
     ManagedClusterController,
     PermissionController,
     ConnectionController,
-    CheckStates,
 )
 _CHOICE: Final[tuple[Callable[[Deps, FleetView], Controller], ...]] = (
     ClusterSetController,
@@ -48,7 +47,8 @@ _CHOICE: Final[tuple[Callable[[Deps, FleetView], Controller], ...]] = (
 )
 
 
-def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
+def hub_controllers(deps: Deps, connect: Connect, *, strict: bool = False) -> list[Controller]:
+    """`strict`: as the original add-on, which answers no placement check on workloads and brings nothing that pods name."""
     workers = Workers(deps.client, deps.informers, connect)
     agents: list[Controller] = [
         JoiningController(deps, workers, connect),
@@ -56,9 +56,10 @@ def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
         AccountController(deps, workers),
         MirrorController(deps, workers),
         ScoreController(deps, workers),
-        DependencyController(deps, workers),
         QuotaController(deps, workers),
     ]
+    if not strict:
+        agents += [CheckStates(deps), DependencyController(deps, workers)]
     view = FleetView(deps.informers)
     return [*(kind(deps) for kind in _REGISTRATION), *(kind(deps, view) for kind in _CHOICE), *agents]
 
@@ -87,8 +88,9 @@ def first_objects() -> list[tuple[Resource, Object]]:
 class Hub(Loop):
     name = "hub"
 
-    def __init__(self, deps: Deps, connect: Connect) -> None:
+    def __init__(self, deps: Deps, connect: Connect, *, strict: bool = False) -> None:
         super().__init__(deps)
+        self._strict = strict
         self._deps = deps
         self._connect = connect
         self._needed = asyncio.Event()
@@ -106,7 +108,7 @@ class Hub(Loop):
     async def run(self) -> None:
         await self._needed.wait()
         await self._furnish()
-        self._controllers = hub_controllers(self._deps, self._connect)
+        self._controllers = hub_controllers(self._deps, self._connect, strict=self._strict)
         async with asyncio.TaskGroup() as group:
             for each in self._controllers:
                 group.create_task(self._keep_running(each), name=each.name)

@@ -68,7 +68,7 @@ def _stuck_pods(worker: Worker, key: Key) -> Iterator[str]:
     """What the worker's scheduler says of pods that have no node."""
     stuck = (
         (pod, conditions_of(pod).get("PodScheduled") or {})
-        for pod in worker.beside[VIEW].of_workload(key.namespace, key.name)
+        for pod in worker.extra[VIEW].of_workload(key.namespace, key.name)
     )
     waiting = [(pod, said) for pod, said in stuck if said.get("status") == "False"]
     for pod, said in waiting[:_MOST_PODS]:

@@ -113,7 +113,7 @@ class Nominations:
         return ALL_AT_ONCE
 
     def _incremental(self, workload: Object, offered: Sequence[str]) -> Choice:
-        """In the order of the configuration, so many more each round, whether they are connected or not."""
+        """Nominates `step_size` more clusters each round, in the order of the configuration, connected or not."""
         key, uid, now = key_of(workload), uid_of(workload), self._clock.monotonic()
         known = self._rounds.get(key)
         if known is None or known[0] != uid:
@@ -160,14 +160,14 @@ class Nominations:
         return Candidate(remote.name, problem or known, room, amounts, count)
 
     def _room(self, worker: Worker, workload: Object) -> tuple[Room | None, str]:
-        """Of the queue there, or what is wrong with it."""
+        """The quota of the worker's queue, or why the queue cannot be used."""
         if not (worker.shows(LOCALS) and worker.shows(QUEUES)):
             return None, ""
         namespace, name = workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", "")
-        local = worker.beside[LOCALS].get(namespace, name)
+        local = worker.extra[LOCALS].get(namespace, name)
         if local is None:
             return None, f"LocalQueue {name} doesn't exist in namespace {namespace} there"
-        queue = worker.beside[QUEUES].get("", cluster_queue_named(local))
+        queue = worker.extra[QUEUES].get("", cluster_queue_named(local))
         if queue is None:
             return None, f"ClusterQueue {cluster_queue_named(local)} doesn't exist there"
         active = conditions_of(queue).get("Active") or {}

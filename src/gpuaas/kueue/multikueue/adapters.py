@@ -128,9 +128,3 @@ _BY_KIND: Final = {(row.resource.group, row.resource.kind): row for row in ADAPT
 
 def adapter_for(group: str, kind: str) -> Adapter | None:
     return _BY_KIND.get((group, kind))
-
-
-def external_adapter(name: str, plural: str) -> Adapter:
-    """For `Kind.version.group` of the configuration's externalFrameworks."""
-    kind, version, group = name.split(".", 2)
-    return Adapter(name, Resource(group, version, plural, True, kind), background=True)

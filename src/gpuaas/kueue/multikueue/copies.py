@@ -150,7 +150,7 @@ def forwarded(adapter: Adapter, job: View, remote: View) -> Object | None:
 
 
 class Deferred(Exception):
-    """The hub's job is not yet where the remote one is: look again in a moment."""
+    """The hub's job is still suspended while the remote one runs; `status` is written until the next try."""
 
     def __init__(self, status: Object | None) -> None:
         self.status = status

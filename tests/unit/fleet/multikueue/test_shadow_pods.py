@@ -59,13 +59,13 @@ class _Worker:
     def __init__(self, name: str, pods: list[Object]) -> None:
         self.name = name
         self.client = FakeCluster(VirtualClock())
-        self.beside = {"pods": RemoteView(self.client, PODS, "", lambda *_: None, self.client.clock)}
+        self.extra = {"pods": RemoteView(self.client, PODS, "", lambda *_: None, self.client.clock)}
         for each in pods:
             self.client.put(PODS, each)
             self.client.logs[f"{each['metadata']['namespace']}/{each['metadata']['name']}"] = [b"from " + name.encode()]
 
     async def open(self) -> None:
-        await self.beside["pods"].open()
+        await self.extra["pods"].open()
 
 
 def workloads(**found: str) -> Any:
