@@ -73,6 +73,21 @@ def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
     hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
 
 
+def test_commands_reach_the_pod_of_a_dispatched_job_through_the_hub(hub: Hub) -> None:
+    """The worker's credential here is its administrator's; one that may not is refused in the worker's words."""
+    hub.on("hub", "create -f -", job("open", command="sleep 600"))
+    hub.until(lambda: hub.get("hub", "pods")["items"], "no image of the pod came")
+    [pod] = hub.get("hub", "pods")["items"]
+    name = pod["metadata"]["name"]
+    hub.on("hub", f"wait --for=jsonpath={{.status.phase}}=Running pod/{name} --timeout=30s")
+    assert hub.on("hub", f"exec {name} -- hostname") == f"{name}\n"
+    done = hub.kubectl["hub"].run(f"exec {name} -- python train.py")
+    assert done.returncode == 127
+    assert "runs on a simulated node" in done.stderr
+    hub.on("hub", "delete job open")
+    hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
+
+
 def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:
     for cluster in ("hub", "worker1", "worker2"):
         hub.until(lambda name=cluster: not hub.get(name, "jobs")["items"], "a job is left")
