@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := venv
-.PHONY: venv dev up test check docs test-real bench lock clean
+.PHONY: venv dev up test check docs test-real test-gpu bench lock clean
 
 venv: .venv/.installed          ## .venv with the gpuaas command
 dev: .venv/.installed-dev       ## ... and what tests and checks need
@@ -24,8 +24,11 @@ dev: .venv/.installed-dev       ## ... and what tests and checks need
 up: venv                        ## the control plane, in the foreground
 	@$(BIN)/gpuaas up
 
-test: dev                       ## every test that needs no cluster
-	@$(BIN)/python -m pytest -q -m "not real"
+# Decisions and pages without a server: what to run after every edit. `make test FAST=1`
+FAST_TESTS := $(addprefix tests/unit/,base client devices engine kueue nodefit observe placement profiles runtime views web)
+
+test: dev                       ## every test that needs no cluster; FAST=1: those of a minute
+	@$(BIN)/python -m pytest -q -m "not real" $(if $(FAST),$(FAST_TESTS))
 
 check: dev                      ## style, types, import contracts, words
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports && $(BIN)/python -m docs_build.style
@@ -35,6 +38,9 @@ docs: dev                       ## the reference pages, from the code
 
 test-real: dev                  ## the same scripts against the real Kubernetes and against ours (needs Go)
 	@$(BIN)/python -m tests.real build && $(BIN)/python -m pytest -q tests/real
+
+test-gpu:                       ## the story of shared cards on a machine with one: make test-gpu WHEELS=folder [OUT=folder]
+	@bash tests/gpu/run.sh "$(WHEELS)" "$(or $(OUT),gpu-story)"
 
 bench: dev                      ## figures and ratios
 	@$(BIN)/python -m bench

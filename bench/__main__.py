@@ -55,6 +55,12 @@ def _cli(_: argparse.Namespace) -> Any:
     return cli.measure()
 
 
+def _fleet(_: argparse.Namespace) -> Any:
+    from bench import fleet
+
+    return fleet.measure()
+
+
 def _kueue(_: argparse.Namespace) -> Any:
     from bench import kueue
 
@@ -65,6 +71,12 @@ def _preemption(_: argparse.Namespace) -> Any:
     from bench import preemption
 
     return preemption.measure()
+
+
+def _web(_: argparse.Namespace) -> Any:
+    from bench import web
+
+    return web.measure()
 
 
 def _cards(_: argparse.Namespace) -> Any:
@@ -91,7 +103,9 @@ PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "engine": _engine,
     "preemption": _preemption,
     "kueue": _kueue,
+    "fleet": _fleet,
     "cli": _cli,
+    "web": _web,
     "cards": _cards,
     "sharing": _sharing,
     "trace": _trace,

@@ -106,7 +106,7 @@ async def _until(client: HttpClient, total: int) -> None:
             return
         if time.monotonic() > deadline:
             raise SystemExit(f"the nodes never offered {total}: {[(row.product, row.total) for row in rows]}")
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(1.0)
 
 
 def _pid(home: Path) -> int:

@@ -11,11 +11,23 @@ from gpuaas.cli.main import cli
 
 _GROUPS: Final = {
     "Run it": ("up", "down", "status", "doctor"),
-    "Submit and look": ("open", "profiles", "size", "run", "notebook", "ps", "why", "logs", "cancel"),
+    "Submit and look": (
+        "open",
+        "profiles",
+        "size",
+        "run",
+        "notebook",
+        "ps",
+        "why",
+        "logs",
+        "exec",
+        "port-forward",
+        "cancel",
+    ),
     "Queues and GPUs": ("queues", "gpus", "share", "mig", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),
     "Many clusters": ("fleet",),
-    "Administer": ("user", "backup", "restore"),
+    "Administer": ("user", "backup", "restore", "support-bundle"),
     "Try and check": ("demo", "replay"),
 }
 _ENVIRONMENT: Final = (

@@ -21,6 +21,11 @@ _STRICT_ODH: Final = (
     "With `gpuaas up --strict odh` profiles and notebooks answer exactly as Open Data Hub's own webhooks do; without it they"
     " differ in these points."
 )
+_MULTIKUEUE: Final = Path(__file__).parent / "multikueue.toml"
+_STRICT_MULTIKUEUE: Final = (
+    "With `gpuaas up --strict multikueue` a hub decides and answers as upstream's MultiKueue does, its faults included;"
+    " without it it differs in these points."
+)
 _OMITTED: Final = (
     "What Kubernetes does beyond storing an object, and gpuaas does not, because no user of GPUs and no client needs it here."
     " The kinds are served; objects are stored as their schemas allow, and validation beyond the schema is not done."
@@ -29,12 +34,13 @@ _OMITTED: Final = (
 
 def body() -> str:
     sections = [f"## {title}\n\n{_section(load(file))}" for title, file in _LISTS.items()]
-    sections.append(f"## From Open Data Hub\n\n{_STRICT_ODH}\n\n{_default_answers()}")
+    sections.append(f"## From Open Data Hub\n\n{_STRICT_ODH}\n\n{_default_answers(_ODH)}")
+    sections.append(f"## From MultiKueue\n\n{_STRICT_MULTIKUEUE}\n\n{_default_answers(_MULTIKUEUE)}")
     return "\n\n".join([_INTRODUCTION, *sections, f"## Left out\n\n{_OMITTED}\n\n{_omissions()}"])
 
 
-def _default_answers() -> str:
-    listed = tomllib.loads(_ODH.read_text())["difference"]
+def _default_answers(file: Path) -> str:
+    listed = tomllib.loads(file.read_text())["difference"]
     return "\n".join(f"- **{one['title']}**: {one['reason']}" for one in listed)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from docs_build.markdown import code, codes, table
 from docs_build.reading import UNKNOWN, Call, Where, constant, passed, texts, truth
 from docs_build.source import Source
-from gpuaas.runtime.controller import Controller
+from gpuaas.runtime.controller import Controller, Loop
 
 _INTRODUCTION: Final = (
     "Events belong to objects: `kubectl describe` shows them below the object, `kubectl events` in order of time. They are"
@@ -160,6 +160,9 @@ def _tellers(source: Source, receiver: ast.expr, resource: ast.expr, where: Wher
             component = _component(receiver, where) or concrete.component
             yield component, _kind(resource, where, concrete), _area(concrete)
         return
+    if issubclass(owner, Loop) and (component := _of_loop(owner)):
+        yield component, _kind(resource, where, owner), _area(owner)
+        return
     for maker in source.makers(owner):
         given = _given(owner, maker)
         yield from _tellers(source, _seen_from(receiver, given), _seen_from(resource, given), maker.where)
@@ -183,6 +186,19 @@ def _concrete(owner: type[Controller]) -> Iterator[type[Controller]]:
             yield from _concrete(each)
 
 
+def _of_loop(owner: type[Loop]) -> str:
+    """The name for which a loop that is no controller makes its recorder: `self.recorder = ….recorder("name")`."""
+    begin = vars(owner).get("__init__")
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(begin)))) if begin is not None else ():
+        match node:
+            case ast.Assign(
+                [ast.Attribute(ast.Name("self"), "recorder")],
+                ast.Call(ast.Attribute(_, "recorder"), [ast.Constant(str(name)), *_]),
+            ):
+                return name
+    return ""
+
+
 def _component(receiver: ast.expr, where: Where) -> str:
     """Of a recorder made for another name than the controller's own."""
     if where.function is None or not isinstance(receiver, ast.Name):
@@ -196,7 +212,7 @@ def _component(receiver: ast.expr, where: Where) -> str:
     return ""
 
 
-def _kind(resource: ast.expr, where: Where, concrete: type[Controller]) -> str:
+def _kind(resource: ast.expr, where: Where, concrete: type[Loop]) -> str:
     if not ast.unparse(resource).startswith("self."):
         return getattr(constant(resource, where), "kind", "any kind")
     found: Any = concrete
@@ -205,7 +221,7 @@ def _kind(resource: ast.expr, where: Where, concrete: type[Controller]) -> str:
     return getattr(found, "kind", "any kind")
 
 
-def _area(concrete: type[Controller]) -> str:
+def _area(concrete: type[Loop]) -> str:
     modules = [each.__module__ for each in concrete.__mro__ if each.__module__.startswith("gpuaas.")]
     return next(area for area, names in _AREAS.items() if modules[0].startswith(names))
 

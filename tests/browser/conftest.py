@@ -67,11 +67,16 @@ class Served:
         self.run("user", "add", name, "--role", role, "--out", str(file), *options)
         return str(yaml.safe_load(file.read_text())["users"][0]["user"]["token"])
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, **environment: str) -> str:
         """The `gpuaas` command in this home; what it prints."""
         done = subprocess.run(
             [sys.executable, "-m", "gpuaas", *arguments],
-            env={**os.environ, "GPUAAS_HOME": str(self.service.home), "KUBECONFIG": str(self.service.kubeconfig)},
+            env={
+                **os.environ,
+                "GPUAAS_HOME": str(self.service.home),
+                "KUBECONFIG": str(self.service.kubeconfig),
+                **environment,
+            },
             capture_output=True,
             text=True,
             timeout=60,

@@ -79,6 +79,7 @@ def test_priority_says_who_is_evicted_and_they_are(served: Served, scriptless: P
     fill(served, "raised", low=2, waiting=1)
     served.sign_in(page)
     act(served, page, "raised-waits-0", "Change priority")
+    assert page.locator("datalist option").evaluate_all("all => all.map(each => each.value)") == ["dev", "prod"]
     page.get_by_label("Priority").fill("prod")
     page.get_by_role("button", name="Show the effect").click()
     expect(page.locator("#effect")).to_have_text(

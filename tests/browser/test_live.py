@@ -91,3 +91,17 @@ def test_the_theme_is_kept(served: Served, page: Page) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
     page.reload()
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_more_windows_than_a_browser_has_connections(served: Served, page: Page, profile: BrowserContext) -> None:
+    """Six to a host over HTTP/1.1: windows take turns, all of them become current, and one more still loads."""
+    served.sign_in(page)
+    windows = [profile.new_page() for _ in range(7)]
+    for window in windows:
+        window.goto(served.address("/jobs"))
+    served.apply(job("seen-by-all"))
+    for window in windows:
+        expect(window.locator("#rows")).to_contain_text("seen-by-all", timeout=30_000)
+        expect(window.locator("body")).not_to_have_class("stale")
+    page.goto(served.address("/quota"))
+    expect(page.get_by_role("heading", level=1)).to_be_visible()

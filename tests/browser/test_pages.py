@@ -16,19 +16,18 @@ from tests.browser import axe
 from tests.browser.objects import job, queue
 from tests.conformance.service import eventually
 
+from gpuaas.web.pages import PAGES as REGISTERED
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
     from .conftest import Served
 
-PAGES = {
-    "overview": "/",
-    "quota": "/quota",
-    "jobs": "/jobs",
+PAGES = {each.name: each.path for each in REGISTERED if "{" not in each.path} | {
     "groups": "/jobs?group=queue",
-    "none": "/jobs?q=no-such-job",
-    "nodes": "/nodes",
-    "preemptions": "/preemptions",
+    "no job": "/jobs?q=no-such-job",
+    "submit": "/submit?namespace=team-a",
+    "profiles": "/profiles?namespace=team-a",
     "search": "/search?q=crowd",
     "queue": "/queues/crowd",
     "waiting job": "/jobs/team-a/job/crowd-waits",
@@ -36,7 +35,7 @@ PAGES = {
     "stop a queue": "/queues/crowd/stop",
     "cancel a job": "/jobs/team-a/job/crowd-waits/cancel",
 }
-EMPTY = {name: path for name, path in PAGES.items() if "crowd" not in path}
+"""Every page that is registered, and those with parts or a query in their address."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
@@ -20,6 +21,17 @@ def test_a_link_signs_in_without_a_warning(served: Served, page: Page) -> None:
     expect(page).to_have_url(served.address("/"))
     expect(page.locator("body")).to_have_attribute("data-page", "overview")
     assert page.evaluate("isSecureContext")
+
+
+def test_open_hands_the_link_to_the_browser(served: Served, page: Page, tmp_path: Path) -> None:
+    seen = tmp_path / "opened"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {seen}\n')
+    browser.chmod(0o755)
+    said = served.run("open", DISPLAY=":9", BROWSER=f"{browser} %s")
+    assert said.strip() == "the dashboard is open in your browser"
+    page.goto(seen.read_text())
+    expect(page.locator(".user")).to_have_text("admin")
 
 
 def test_a_link_works_once(served: Served, chromium: Browser, page: Page) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Self
 
@@ -49,25 +52,39 @@ CHECKS = """
 """
 
 
-def fleet(workers: list[str]) -> str:
-    lines = ["clusters:", "- name: hub", *(f"- name: {name}\n  nodes:{NODES}" for name in workers)]
+def fleet(workers: list[str], *, hub: bool = True) -> str:
+    lines = [
+        "clusters:",
+        *([f"- name: hub\n  nodes:{NODES}"] if hub else []),
+        *(f"- name: {name}\n  nodes:{NODES}" for name in workers),
+    ]
     return "\n".join(lines)
 
 
 class Hub:
     """`with Hub(folder, ["worker1"]) as hub:` — every worker is connected inside."""
 
-    def __init__(self, folder: Path, workers: list[str], *options: str) -> None:
+    def __init__(self, folder: Path, workers: list[str], *options: str, apart: bool = False) -> None:
+        """`apart`: the hub and each worker are processes of their own."""
         self.folder = folder
         self.workers = workers
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "fleet.yaml"
-        file.write_text(fleet(workers))
-        self.service = Service(folder / "home", "--fleet", str(file), *options)
+        if apart:
+            self.services = {name: self._service(name, fleet([name], hub=False)) for name in workers}
+            self.services["hub"] = self._service("hub", fleet([]), *options)
+        else:
+            self.services = dict.fromkeys(("hub", *workers), self._service("home", fleet(workers), *options))
+        self.service = self.services["hub"]
         self.kubectl: dict[str, kubectls.Kubectl] = {}
 
+    def _service(self, name: str, text: str, *options: str) -> Service:
+        file = self.folder / f"{name}.yaml"
+        file.write_text(text)
+        return Service(self.folder / name, "--fleet", str(file), *options)
+
     def __enter__(self) -> Self:
-        self.service.start()
+        for service in dict.fromkeys(self.services.values()):
+            service.start()
         for name in ("hub", *self.workers):
             self.kubectl[name] = self._kubectl(name)
         for name in self.workers:
@@ -77,7 +94,8 @@ class Hub:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.service.stop()
+        for service in dict.fromkeys(self.services.values()):
+            service.stop()
 
     def on(self, cluster: str, line: str, stdin: str = "") -> str:
         return self.kubectl[cluster](line, stdin)
@@ -85,6 +103,20 @@ class Hub:
     def get(self, cluster: str, line: str) -> Any:
         done = self.kubectl[cluster].run(f"get {line} -o json")
         return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def gpuaas(self, *words: str) -> str:
+        """What the command printed about the hub."""
+        options = ("--kubeconfig", str(self.service.kubeconfig), "--context", "hub")
+        done = subprocess.run(
+            [sys.executable, "-m", "gpuaas", *words, *options],
+            env={**os.environ, "GPUAAS_HOME": str(self.service.home)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def wire(self, workers: list[str]) -> None:
         self.on("hub", "apply -f -", "\n---\n".join(yaml.safe_dump(each) for each in self.objects(workers)))
@@ -138,7 +170,7 @@ class Hub:
         return made
 
     def kubeconfig_of(self, name: str) -> str:
-        whole = yaml.safe_load(self.service.kubeconfig.read_text())
+        whole = yaml.safe_load(self.services[name].kubeconfig.read_text())
         parts = {
             section: [each for each in whole[section] if each["name"] == name]
             for section in ("clusters", "users", "contexts")

@@ -14,6 +14,28 @@ from pathlib import Path
 
 PREFIX = os.environ["NB_PREFIX"]
 SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+PAGE = """<!doctype html><title>cell</title><h1 id=ready>A notebook</h1><pre id=result></pre><script>
+// What a cell's output may be: it tries what the person who opened the notebook could do.
+const asked = new URLSearchParams(location.search);
+async function attempt(url, options) {
+  try {
+    const answer = await fetch(url, {credentials: "include", ...options});
+    return answer.type + " " + answer.status + " " + (await answer.text()).slice(0, 200);
+  } catch (error) { return "failed"; }
+}
+(async () => {
+  const said = {
+    api: await attempt(asked.get("api") + "/api/v1/pods"),
+    write: await attempt(asked.get("api") + "/api/v1/namespaces", {method: "POST", body: "{}"}),
+    ui: await attempt(asked.get("ui") + "/ui/jobs"),
+    blind: await attempt(asked.get("ui") + "/ui/jobs", {mode: "no-cors"}),
+    post: await attempt(asked.get("ui") + "/ui/theme", {method: "POST", mode: "no-cors", body: "theme=dark"}),
+    own: await attempt("echo", {method: "POST", body: "x"}),
+    cookies: document.cookie,
+  };
+  document.getElementById("result").textContent = JSON.stringify(said);
+})();
+</script>"""
 seen = {"requests": 0, "pid": os.getpid()}
 
 
@@ -23,8 +45,15 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         method, target, _ = head[0].split(" ", 2)
         headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:] if line)}
         if headers.get("upgrade") == "websocket":
-            await echo_frames(headers, reader, writer)
+            await echo_frames(target.endswith("/deaf"), headers, reader, writer)
             return
+        if target.endswith("/hang"):
+            await asyncio.sleep(3600)
+        if target.endswith("/endless"):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            while True:
+                writer.write(bytes(65536))
+                await writer.drain()
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         status, fields, answer = respond(method, target, headers, body)
         lines = [f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(answer)}", "Connection: close", "", ""]
@@ -52,15 +81,24 @@ def respond(method: str, target: str, headers: dict[str, str], body: bytes) -> t
         return "200 OK", [f"Set-Cookie: {each}" for each in tries], b"set"
     if rest == "large":
         return "200 OK", ["Content-Type: text/plain"], b"x" * 5_000_000
+    if rest == "env":
+        found = {name: text for name, text in os.environ.items() if name.startswith(("NVIDIA_", "CUDA_", "NB_"))}
+        return "200 OK", ["Content-Type: application/json"], json.dumps(found).encode()
+    if rest == "page":
+        return "200 OK", ["Content-Type: text/html"], PAGE.encode()
     said = {"method": method, "path": path, "query": query, "headers": headers, "body": len(body)}
     return "200 OK", ["Content-Type: application/json"], json.dumps(said).encode()
 
 
-async def echo_frames(headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def echo_frames(
+    deaf: bool, headers: dict[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     key = headers["sec-websocket-key"] + SALT
     accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
     head = ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
     writer.write("\r\n".join([*head, f"Sec-WebSocket-Accept: {accept}", "", ""]).encode())
+    if deaf:
+        await asyncio.sleep(3600)
     while True:
         first, size = await reader.readexactly(2)
         mask = await reader.readexactly(4)

@@ -238,7 +238,7 @@ def test_no_two_processes_hold_one_card_whatever_is_submitted_and_killed(machine
     chance, notes, jobs = random.Random(1), tmp_path / "notes", "/apis/batch/v1/namespaces/default/jobs"
     notes.mkdir()
     with Service(tmp_path / "home") as service:
-        for number in range(60):
+        for number in range(100):
             script = (
                 f"IFS=,; for card in $CUDA_VISIBLE_DEVICES; do exec 9>>{notes}/$card; "
                 f"flock -n 9 || echo job-{number} $card >> {notes}/twice; done; "
@@ -249,10 +249,10 @@ def test_no_two_processes_hold_one_card_whatever_is_submitted_and_killed(machine
                 service.kill()
                 service.start()
         done = lambda: [one for one in service.ask("GET", jobs).json()["items"] if one["status"].get("succeeded")]  # noqa: E731
-        eventually(lambda: len(done()) == 60, lambda: f"{len(done())} of 60 ended")
+        eventually(lambda: len(done()) == 100, lambda: f"{len(done())} of 100 ended")
     assert not (notes / "twice").exists(), (notes / "twice").read_text()
     assert set((notes / "ran").read_text().split()) == {"GPU-0", "GPU-1", "GPU-2"}
-    assert len((notes / "ran").read_text().split()) == 60
+    assert len((notes / "ran").read_text().split()) == 100
 
 
 @needs_driver

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance import kubectls
+import yaml
+from tests.conformance import dispatched, kubectls
 from tests.conformance.hub import Hub, job
 
 pytestmark = [
@@ -86,6 +87,46 @@ def test_commands_reach_the_pod_of_a_dispatched_job_through_the_hub(hub: Hub) ->
     assert "runs on a simulated node" in done.stderr
     hub.on("hub", "delete job open")
     hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
+
+
+def test_the_owner_travels_with_the_job_and_why_follows_it(hub: Hub) -> None:
+    hub.on("hub", "create --as ann@example.com --as-group system:masters -f -", job("owned", command="sleep 30"))
+    hub.until(lambda: hub.get("hub", "job owned")["status"].get("active") == 1, "the job does not run")
+    [workload] = hub.get("hub", "workloads")["items"]
+    cluster = workload["status"]["clusterName"]
+    hub.until(lambda: hub.get(cluster, "pods")["items"], "there is no pod")
+    for kind in ("job owned", "workload " + workload["metadata"]["name"]):
+        assert hub.get(cluster, kind)["metadata"]["annotations"]["gpuaas.dev/owner"] == "ann@example.com", kind
+    [pod] = hub.get(cluster, "pods")["items"]
+    assert pod["metadata"]["annotations"]["gpuaas.dev/owner"] == "ann@example.com"
+    why = hub.gpuaas("why", "owned")
+    assert f"it runs on cluster {cluster}" in why
+    assert f"{cluster}: The workload is admitted" in why
+    hub.on("hub", "delete job owned")
+    hub.until(lambda: not hub.get(cluster, "workloads,jobs")["items"], "the copy stays")
+
+
+def test_gpuaas_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
+    hub.on("hub", "create -f -", job("tells", command="echo from afar; sleep 2"))
+    assert "from afar" in hub.gpuaas("logs", "-f", "tells")
+    hub.on("hub", "delete job tells")
+
+
+def test_every_kind_of_job_runs_on_a_worker_and_its_end_shows_on_the_hub(hub: Hub) -> None:
+    waited = [(name, condition) for name, _, condition in (*dispatched.ends(), *dispatched.serves())]
+    objects = [each for _, each, _ in (*dispatched.ends(), *dispatched.serves())] + dispatched.group(2)
+    for each in objects:
+        hub.on("hub", "create -f -", yaml.safe_dump(each))
+    waited += [(f"pod/part-{number}", "jsonpath={.status.phase}=Succeeded") for number in range(2)]
+    for name, condition in waited:
+        done = hub.kubectl["hub"].run(f"wait --for={condition} {name} --timeout=40s")
+        assert done.returncode == 0, f"{name}: {done.stderr}{hub.state()}"
+    placed = [each["metadata"]["name"] for each in hub.get("hub", "pods")["items"] if each["spec"].get("nodeName")]
+    assert not placed, "the hub has nodes and runs nothing of what it dispatched"
+    for each in objects:
+        hub.on("hub", f"delete {each['kind']} {each['metadata']['name']} --wait=false")
+    for worker in hub.workers:
+        hub.until(lambda name=worker: not hub.get(name, "workloads")["items"], "a copy is left")
 
 
 def test_it_leaves_nothing(hub: Hub, tmp_path: Path) -> None:

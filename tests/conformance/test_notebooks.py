@@ -53,13 +53,18 @@ class Browser:
         return f"http://{self.host}:{self.port}"
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    folder = tmp_path_factory.mktemp("nb")
+def program_in(folder: Path) -> None:
+    """The stand-in, under the name by which Jupyter is looked for."""
     program = folder / "bin" / "jupyter-lab"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {STANDIN} "$@"\n')
     program.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("nb")
+    program_in(folder)
     with Service(folder / "h", "--no-fsync") as found:
         yield found
 

@@ -24,7 +24,7 @@ from tests.conformance.service import Service, eventually
 from tests.gpu.measure import first, last, lines, step_times
 
 WORK = Path(__file__).with_name("work.py")
-TOTAL = 530.0  # seconds for all parts
+TOTAL = 525.0  # seconds for all parts
 HOME = Path("/tmp/gpuaas-story")
 _PARTS: list[tuple[str, float, Callable[[Story], dict[str, Any]]]] = []
 
@@ -481,11 +481,12 @@ def mps(story: Story) -> dict[str, Any]:
     }
 
 
-@part(80)
+@part(120)
 def mps_fault(story: Story) -> dict[str, Any]:
-    """One client faults: all pods end with that reason, return to the queue, and lose no retry."""
+    """One client faults: all pods end with that reason and return to the queue without losing a retry. The second fault
+    within an hour makes them run one by one, until the culprit faults alone and pays for it."""
     story.share("mps", 4)
-    innocent = [story.submit(f"innocent{n}", "steps", 14) for n in range(2)]
+    innocent = [story.submit(f"innocent{n}", "steps", 8) for n in range(2)]
     for name in innocent:
         _ready_at(story, name)
     pods = {name: pods_of(story.service)[name]["metadata"]["uid"] for name in innocent}
@@ -493,13 +494,15 @@ def mps_fault(story: Story) -> dict[str, Any]:
     story.until_says(culprit, "ready")
     eventually(lambda: story.events("GPUFaultOnMPSCard"), "the fault was not noticed", 20)
     for name in innocent:
-        story.until(name, "Succeeded", limit=45)
+        story.until(name, "Succeeded", limit=60)
+    paid = story.until(culprit, "Failed", limit=60)
     workloads = story.service.ask("GET", "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads").json()["items"]
     return {
-        "events": story.events("GPUFaultOnMPSCard"),
+        "events": sorted(set(story.events("GPUFaultOnMPSCard"))),
         "run_again": {name: pods_of(story.service)[name]["metadata"]["uid"] != uid for name, uid in pods.items()},
-        "requeues": {one["metadata"]["name"]: one["status"].get("schedulingStats") for one in workloads},
-        "culprit": phases(story.service).get(culprit),
+        "evictions": {one["metadata"]["name"]: one["status"].get("schedulingStats") for one in workloads},
+        "culprit": {"reason": paid["status"].get("reason"), "message": paid["status"].get("message")},
+        "culprit_faulted": len([one for one in story.said(culprit) if "result" in one or "ready" in one]),
     }
 
 

@@ -1,6 +1,6 @@
 """Rows that only pages ask for, under the caller's RBAC: the backlog, the ledger, the last hour, jobs by any column.
 
-Who may list Workloads of a namespace sees what of the backlog and of the last hour comes from there, and who may list
+A user who may list Workloads of a namespace sees its part of the backlog and of the last hour; one who may list
 Preemptions of a namespace sees the ledger's entries about its jobs. `Views` has one of these as `pages`.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from gpuaas.apiserver.security.identity import User
-from gpuaas.client.kueue import CLUSTER_QUEUES, PREEMPTIONS, WORKLOADS
+from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.browse import Found, JobQuery, browse, counted
-from gpuaas.views.dashboard import Dashboard
+from gpuaas.views.dashboard import CohortRow, Dashboard
 from gpuaas.views.jobs import Positions
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import JobRow
@@ -40,6 +40,17 @@ class PageRows:
         self._may_list = may_list
         self._positions = positions
 
+    def sees(self, user: User, resource: Resource) -> bool:
+        """Whether the user may list this somewhere: in some namespace that has a queue or jobs. Where not, a page says
+        so, for what it would show is no zero."""
+        known = ("", *self._snapshot.queues.namespaces(), *self._snapshot.jobs.namespaces())
+        return any(self._may_list(user, resource, where) for where in known)
+
+    def local_queues(self, user: User, cluster_queue: str) -> list[tuple[str, str]]:
+        """Namespace and name of those that lead to a ClusterQueue, of the namespaces where the user may list them."""
+        takes = self._takes(user, LOCAL_QUEUES)
+        return [each for each in self._snapshot.queues.leading_to(cluster_queue) if takes(each[0])]
+
     def backlogs(self, user: User) -> list[Backlog]:
         return list(self._dashboard.backlogs.listed(self._takes(user, WORKLOADS)))
 
@@ -57,7 +68,7 @@ class PageRows:
         return self.reasons.of(f"{row.namespace}/{row.workload}") if self.reasons and row.state == "Pending" else ""
 
     def reason_counts(self, user: User, cluster_queue: str) -> list[tuple[str, int]]:
-        """How many workloads wait for which reason; nothing for who may not see all of them."""
+        """How many workloads wait for which reason; nothing for a user who may not see all of them."""
         if self.reasons is None or not self._may_list(user, WORKLOADS, ""):
             return []
         return self.reasons.counted(cluster_queue)
@@ -75,12 +86,12 @@ class PageRows:
         """The GPUs each ClusterQueue held at each of these times."""
         return self._dashboard.history.sampled(times, self._takes(user, WORKLOADS))
 
-    def parents(self, user: User) -> Mapping[str, str]:
-        """Of each cohort that has one; nothing for who may not see queues."""
-        return self._dashboard.parents if self._may_list(user, CLUSTER_QUEUES, "") else {}
+    def cohorts(self, user: User) -> Mapping[str, CohortRow]:
+        """By name; nothing for a user who may not see queues."""
+        return self._dashboard.cohorts if self._may_list(user, CLUSTER_QUEUES, "") else {}
 
     def jobs(self, user: User, query: JobQuery, limit: int, token: str = "") -> Found:
-        return browse(self._rows(user), query, limit, token)
+        return browse(self.every_job(user), query, limit, token)
 
     def at(self, user: User, namespace: str, workload: str) -> list[JobRow]:
         """The row of one Workload, where there is one and the user may see it."""
@@ -89,7 +100,7 @@ class PageRows:
         return list(self._rows_at({f"{namespace}/{workload}"}))
 
     def groups(self, user: User, query: JobQuery, column: str) -> list[tuple[str, int]]:
-        return counted(self._rows(user), query, column)
+        return counted(self.every_job(user), query, column)
 
     @property
     def _dashboard(self) -> Dashboard:
@@ -97,7 +108,8 @@ class PageRows:
             raise RuntimeError("a snapshot without a clock keeps nothing for pages")
         return self._snapshot.dashboard
 
-    def _rows(self, user: User) -> Iterator[JobRow]:
+    def every_job(self, user: User) -> Iterator[JobRow]:
+        """Of the namespaces where the user may list Workloads, in no order."""
         takes = self._takes(user, WORKLOADS)
         return (row for row in self._snapshot.jobs.each(self._positions()) if takes(row.namespace))
 

@@ -22,7 +22,7 @@ Who may see what follows from rights on the objects that the rows are made of; t
 `Views` answers in typed rows for other parts of the server; `ViewsApi` is the wire form.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -39,7 +39,9 @@ from gpuaas.base.errors import MethodNotAllowed, NotFound, PathNotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NODES, PODS
+from gpuaas.devices.mig_plan import NodeCardsNow
 from gpuaas.kueue.integrations.notebook import NOTEBOOKS
+from gpuaas.views.cards import CardRow
 from gpuaas.views.effects import Effects
 from gpuaas.views.free import Left
 from gpuaas.views.jobs import JobFilter, JobPage, Positions
@@ -147,6 +149,25 @@ class Views:
         self._require(user, "list", NODES, "")
         return self._snapshot.gpus.nodes(holders=self.may_list(user, PODS, ""))
 
+    def card_nodes(self, user: User) -> list[str]:
+        """The nodes with cards, by name."""
+        self._require(user, "list", NODES, "")
+        return self._snapshot.cards.names()
+
+    def cards(self, user: User, names: Sequence[str]) -> list[CardRow]:
+        """The cards of these nodes."""
+        self._require(user, "list", NODES, "")
+        return self._snapshot.cards.listed(names, holders=self.may_list(user, PODS, ""))
+
+    def cards_now(self, user: User, node: str) -> tuple[NodeCardsNow, str]:
+        """What a change of the node's cards starts from; who names its pods must be able to see them."""
+        self._require(user, "list", NODES, "")
+        self._require(user, "list", PODS, "")
+        found = self._snapshot.cards.now(node)
+        if found is None:
+            raise NotFound("", "nodes", node)
+        return found
+
     def node_types(self, user: User) -> NodeTypes:
         self._require(user, "list", NODES, "")
         return self._snapshot.gpus.types()
@@ -178,6 +199,11 @@ class Views:
         if not allowed:
             self._require(user, "list", WORKLOADS, "")
         return allowed
+
+    def namespaces(self, user: User, verb: str, resource: Resource) -> list[str]:
+        """Those with jobs or a queue where the user may do that, by name."""
+        known = self._snapshot.jobs.namespaces() | self._snapshot.queues.namespaces()
+        return sorted(each for each in known if self.may(user, verb, resource, each))
 
     def _may_submit(self, user: User, namespace: str) -> bool:
         return any(self.may(user, "create", each, namespace) for each in (JOBS, PODS, NOTEBOOKS))

@@ -37,6 +37,8 @@ class ClusterParts:
     configured: Configured
     quota: QuotaGate
     strict: Strict = NOT_STRICT
+    restored: bool = False
+    """Its store may lack writes that were acknowledged: it comes from a backup, or was accepted as it is."""
 
     async def close(self) -> None:
         self.definitions.stop()
@@ -82,7 +84,7 @@ async def open_cluster(
     access.start()
     await bootstrap(cluster, client, definitions)
     _take_up(cluster, configured)
-    return ClusterParts(cluster, access, definitions, configured, quota, strict)
+    return ClusterParts(cluster, access, definitions, configured, quota, strict, accept_loss)
 
 
 def _take_up(cluster: Cluster, configured: Configured) -> None:

@@ -102,6 +102,15 @@ class ControlPlane:
         """Of the first page, for a browser on this machine; over TLS where there is no plain port."""
         return f"{self._pages.address or self.url}/ui/"
 
+    @property
+    def address_elsewhere(self) -> str:
+        """Of the first page, for browsers on other machines; "" where they do not reach it."""
+        if self.settings.host in ("127.0.0.1", "::1", "localhost"):
+            return ""
+        own = sorted(each for each in self._own.names if not each.startswith("*.")) if self._own is not None else []
+        name = next((each for each in (*own, *self.settings.names) if not each.startswith("*.")), socket.gethostname())
+        return f"https://{name}:{self._listener.port}/ui/"
+
     def _names(self) -> list[str]:
         """By which other machines reach this one."""
         own = self._own.names if self._own is not None else ()
@@ -172,7 +181,14 @@ class ControlPlane:
             await starting  # who asks for nodes finds them
         self._write_kubeconfig()
         self.home.announce(
-            Running(os.getpid(), self.url, self.settings.clusters, gpuaas.__version__, self.pages_address)
+            Running(
+                os.getpid(),
+                self.url,
+                self.settings.clusters,
+                gpuaas.__version__,
+                self.pages_address,
+                self.address_elsewhere,
+            )
         )
         self._stack.callback(self.home.withdraw)
         maintenance = asyncio.create_task(self._maintain(), name="maintenance")

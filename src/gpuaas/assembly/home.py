@@ -29,7 +29,9 @@ class Running:
     clusters: tuple[str, ...]
     version: str
     pages: str = ""
-    """The address of the pages without TLS, for this machine's browsers; "" where there is none."""
+    """The address of the first page for this machine's browsers."""
+    elsewhere: str = ""
+    """The same for other machines' browsers; "" where they do not reach it."""
 
 
 class Locked(Exception):
@@ -202,9 +204,9 @@ class Home:
             return None
         try:
             said = json.loads((self.state).read_text())
-            pages = str(said["pages"]) if "pages" in said else ""
-            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"], pages)
-        except (OSError, ValueError, KeyError, TypeError):
+            pages, elsewhere = str(said.get("pages", "")), str(said.get("elsewhere", ""))
+            return Running(said["pid"], said["url"], tuple(said["clusters"]), said["version"], pages, elsewhere)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def last_port(self) -> int:

@@ -1,5 +1,7 @@
 """MultiKueue in a control plane: every cluster may be a hub, and talks to its workers over HTTPS like any other client."""
 
+from functools import cache
+
 from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.views import ViewsServer
 from gpuaas.client.http import HttpClient
@@ -37,15 +39,16 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
         return HttpClient(access, clock, "gpuaas-multikueue", patience=_PATIENCE)
 
     def follows() -> Follows:
-        beside = {
+        extra = {
             PODS_VIEW: (PODS, PODS_OF_WORKER),
             QUEUES: (CLUSTER_QUEUES, ""),
             LOCALS: (LOCAL_QUEUES, ""),
         }
         return Follows(
-            configured.now.multikueue.origin, [each.resource for each in enabled(configured)], {} if strict else beside
+            configured.now.multikueue.origin, [each.resource for each in enabled(configured)], {} if strict else extra
         )
 
+    @cache
     def hub() -> str:
         found = parts.cluster.store.get("/namespaces//kube-system")
         return str(found.obj["metadata"]["uid"]) if found is not None else ""
@@ -58,9 +61,9 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
     deps = deps.under(MANAGER)
     connections = Workers(clock, dial, follows, (lambda _: None) if strict else lease, strict=strict)
     dispatch = Dispatch(deps, connections, configured, series, hub=hub, strict=strict)
-    views.beside = dispatch.explain
+    views.more_evidence = dispatch.explain
     made: list[Loop] = [MultiKueueClusters(deps, connections), MultiKueueChecks(deps), dispatch]
-    made.append(HubLeaseController(deps))
+    made.append(HubLeaseController(deps, restored=parts.restored))
     if not strict:
         made.append(ShadowPodController(deps, connections))
         parts.cluster.logs = HubLogs(parts.cluster.logs, connections, deps.informers.of(WORKLOADS).get, clock)

@@ -18,13 +18,13 @@ from gpuaas.apiserver.http import Answer, Request, Response
 from gpuaas.apiserver.listener import Listener, listen
 from gpuaas.apiserver.notebooks.proxy import BODY_LIMIT, NotebookProxy
 from gpuaas.apiserver.server import Server, is_page
-from gpuaas.apiserver.views import Views
 from gpuaas.assembly.home import Home, Unusable
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import PageNotFound
 from gpuaas.views.rows import GROUP
 
 if TYPE_CHECKING:
+    from gpuaas.apiserver.views import Views
     from gpuaas.web.door import Door
     from gpuaas.web.kueueviz import KueueViz
 
@@ -125,6 +125,6 @@ class Pages:
         return self._door.answer(request, cluster.name, path, plain=plain)
 
 
-def _views_of(cluster: Cluster) -> Views | None:
+def _views_of(cluster: Cluster) -> "Views | None":
     found = cluster.computed.get(GROUP)
     return None if found is None else found.views

@@ -16,7 +16,8 @@ from gpuaas.apiserver.cluster import Cluster
 from gpuaas.apiserver.operation import Operation
 from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import ApiError, BadRequest, Invalid
-from gpuaas.profiles import admission, legacy, webhook
+from gpuaas.base.quantity import parse_quantity
+from gpuaas.profiles import admission, legacy, offered, webhook
 from gpuaas.profiles.inject import identifiers
 from gpuaas.profiles.paths import annotation
 from gpuaas.profiles.queue_label import review_deprecated
@@ -26,6 +27,8 @@ Old = Mapping[str, Any] | None
 
 APPLICATIONS: Final = ("redhat-ods-applications", "opendatahub")
 """The namespaces whose profiles everybody may use, as the two distributions call theirs."""
+_LOOKED_AT: Final = 100  # identifiers of a profile
+_WARNED: Final = 4  # mistakes that are named
 GROUP: Final = "infrastructure.opendatahub.io"
 PLURAL: Final = "hardwareprofiles"
 _HOOKS: Final = {
@@ -58,6 +61,7 @@ def install_profiles(cluster: Cluster, *, strict: bool) -> None:
     for (group, plural), workload in WORKLOADS.items():
         cluster.admission.register(group, plural, partial(_apply, store, workload))
     cluster.reshapers[GROUP, PLURAL] = legacy.convert
+    cluster.admission.register(GROUP, PLURAL, _warn_of_mistakes)
     cluster.admission.register(legacy.OLD_GROUP, PLURAL, _tell_new_form)
 
 
@@ -159,6 +163,35 @@ def _not_offered(stored: Stored, profiles: admission.Profiles, obj: Object, own:
             break
         wanted -= {key for key in (entry.obj.get("status") or {}).get("allocatable") or () if key in wanted}
     return [f"hardware profile '{name}': no node of this cluster offers {one}" for one in sorted(wanted)]
+
+
+def _warn_of_mistakes(op: Operation, obj: Object, _old: Old) -> None:
+    """What the schema lets pass, and what then goes wrong for those who name the profile."""
+    spec = obj.get("spec")
+    if op.subresource or op.in_process or not isinstance(spec, dict) or not isinstance(spec.get("identifiers"), list):
+        return
+    for index, identifier in enumerate(spec["identifiers"][:_LOOKED_AT]):
+        if not isinstance(identifier, dict):
+            continue
+        for field in ("minCount", "defaultCount", "maxCount"):
+            if field in identifier and _unreadable(identifier[field]):
+                op.warnings.append(
+                    f"spec.identifiers[{index}].{field}: {identifier[field]!r} is no amount: workloads that name this"
+                    " profile are refused"
+                )
+                return
+    try:
+        op.warnings.extend(one for one in offered.warnings(obj)[:_WARNED] if one != offered.INCOMPLETE)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return  # of another type: the schema says so
+
+
+def _unreadable(count: Any) -> bool:
+    try:
+        parse_quantity(count)
+    except ValueError:
+        return True
+    return False
 
 
 def _tell_new_form(op: Operation, obj: Object, _old: Old) -> None:

@@ -66,7 +66,7 @@ async def start_controllers(
     made += multikueue_loops(parts, deps, core.counts.series, views)
     if "odh" not in parts.strict:
         made += (ConvertedProfiles(deps), DefaultProfiles(deps), ProfileReaders(deps))
-    made.append(Hub(deps.under(FLEET), partial(_to_worker, clock)))
+    made.append(Hub(deps.under(FLEET), partial(_to_worker, clock), strict="multikueue" in parts.strict))
     controllers = Controllers(deps, made)
     await controllers.start()
     if fleet is not None:

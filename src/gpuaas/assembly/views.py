@@ -25,7 +25,7 @@ class ViewsServer(Loop):
         self._parts = parts
         self._informers = deps.informers
         self._core = core
-        self.beside: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
+        self.more_evidence: Callable[[str, str], Sequence[str]] = lambda _namespace, _name: ()
         """More evidence about a Workload, by namespace and name: what other clusters say of its copies."""
 
     async def run(self) -> None:
@@ -39,7 +39,7 @@ class ViewsServer(Loop):
             core.positions,
             self._explain,
             core.engine.left,
-            Effects(core.engine, self.clock, self._parked_by),
+            Effects(core.engine, self.clock, self._parked_by, lambda obj: core.mirror.reader.workload(obj)),
         )
         views.pages.reasons = core.waiting
         mount_views(self._parts.cluster, views)
@@ -55,5 +55,5 @@ class ViewsServer(Loop):
         now = round(self.clock.now() * 1000)
         configuration = self._parts.configured.now
         found = explain_workload(self._informers, self._core.engine, configuration, namespace, name, may_list, now)
-        more = self.beside(namespace, name)
+        more = self.more_evidence(namespace, name)
         return {**found, "evidence": [*found["evidence"], *more]} if more else found

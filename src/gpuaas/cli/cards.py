@@ -1,6 +1,7 @@
 """`gpuaas gpus --cards`: each card of the nodes, with what it is split into and who holds it."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,20 +53,28 @@ def _in_words(row: Mapping[str, Any], *, wide: bool) -> dict[str, Any]:
         if wide or len(holders) < 4
         else f"{', '.join(holders[:3])} and {len(holders) - 3} more",
         "users": sorted({each["owner"] for each in row["holders"]} - {""}),
-        "state": row["state"] or "ready",
+        "state": row["state"] or _open(row),
     }
+
+
+def _open(row: Mapping[str, Any]) -> str:
+    from gpuaas.devices.foreign import ForeignProcess
+
+    others = "; ".join(ForeignProcess(**each).in_words for each in row["foreign"])
+    return f"ready; beside processes that are not gpuaas's: {others}" if others else "ready"
 
 
 async def card_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any]]:
     from gpuaas.client.resources import NODES
     from gpuaas.devices import inventory
     from gpuaas.devices.advertise import CONFIG
+    from gpuaas.devices.foreign import FOREIGN, foreign_processes
 
     held = await _held(client)
     rows: list[dict[str, Any]] = []
     for node in (await client.list(NODES)).items:
         name, said = node["metadata"]["name"], node["metadata"].get("annotations") or {}
-        shared = _sharing(str(said.get(CONFIG) or ""))
+        shared, used = _sharing(str(said.get(CONFIG) or "")), foreign_processes(str(said.get(FOREIGN) or ""))
         for index, card in enumerate(inventory.shown_cards(str(said.get(inventory.ANNOTATION) or ""))):
             uuid = str(card.get("uuid") or "")
             rows.append(
@@ -78,6 +87,7 @@ async def card_rows(client: "HttpClient", _namespace: str) -> list[dict[str, Any
                     "sharing": _slices(card) or shared,
                     "slices": card.get("mig") or [],
                     "holders": held.get((name, uuid), []),
+                    "foreign": [asdict(one) for one in used if one.card == uuid],
                     "state": card.get("closed") or "",
                 }
             )
@@ -125,6 +135,27 @@ def _by_card(devices: "tuple[Held, ...]") -> "Iterator[Held]":
         if held.card not in seen:
             seen.add(held.card)
             yield held
+
+
+async def foreign_lines(client: "HttpClient", _namespace: str) -> list[str]:
+    """Processes on cards that are not gpuaas's, one a line; nothing for who may not see nodes. Only nodes that are machines
+    have any."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.resources import NODES
+    from gpuaas.devices.foreign import FOREIGN, IGNORED, foreign_processes
+    from gpuaas.nodefit.names import EXECUTOR
+
+    try:
+        nodes = (await client.list(NODES, labels=f"{EXECUTOR}=process")).items
+    except ApiError:
+        return []
+    lines: list[str] = []
+    for node in nodes:
+        said = node["metadata"].get("annotations") or {}
+        effect = "ignored" if said.get(IGNORED) == "true" else "so it takes no new work"
+        name, found = node["metadata"]["name"], foreign_processes(str(said.get(FOREIGN) or ""))
+        lines += [f"card {one.card} of {name} is used by {one.in_words}, not gpuaas's: {effect}" for one in found]
+    return lines
 
 
 async def driver_faults(client: "HttpClient", _namespace: str) -> list[str]:

@@ -20,7 +20,10 @@ _PATIENCE = 10.0
 
 @click.command()
 @click.argument("name", type=click.Choice(sorted({*NAMES, *FLEET_STORIES})))
-def demo(name: str) -> None:
+@click.option(
+    "--open", "opens", is_flag=True, help="Open the dashboard before it begins, and end when Enter is pressed."
+)
+def demo(name: str, opens: bool) -> None:
     """Tell a story live, each step checked.
 
     On one cluster: private-ai (queues and auto-admission), sla (tiers, borrowing, preemption), sharing (one GPU for
@@ -36,7 +39,11 @@ def demo(name: str) -> None:
             if wait_ready(Home(Path(home)), server) is None:
                 words = (Path(home) / "log").read_text(errors="replace").strip()
                 raise click.ClickException(f"the control plane did not start: {words[-1000:]}")
+            if opens:
+                _show_pages(Path(home))
             steps = asyncio.run(_tell(Path(home) / "kubeconfig", folder, name))
+            if opens:
+                _wait_for_enter(f"all {steps} steps happened; press Enter to end")
         except StepFailed as failure:
             raise click.ClickException(f"demo {name} failed: {failure}") from None
         finally:
@@ -44,6 +51,19 @@ def demo(name: str) -> None:
     click.echo(
         f"demo {name}: all {steps} steps happened, in {time.monotonic() - started:.1f} s; nothing is left behind"
     )
+
+
+def _show_pages(home: Path) -> None:
+    """In a browser, or as a link where there is none."""
+    from gpuaas.cli.open import open_now
+
+    open_now(home / "kubeconfig")
+    _wait_for_enter("press Enter to begin")
+
+
+def _wait_for_enter(words: str) -> None:
+    if sys.stdin.isatty():
+        click.prompt(words, default="", show_default=False, prompt_suffix=" ")
 
 
 def _server(home: Path, fleet: Path) -> "subprocess.Popen[bytes]":

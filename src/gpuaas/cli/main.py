@@ -43,6 +43,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "user": ("gpuaas.cli.user", "user", "Give people access: add, list, rm."),
     "backup": ("gpuaas.cli.backup", "backup", "Copy the state to a file, while running."),
     "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),
+    "support-bundle": ("gpuaas.cli.support_bundle", "support_bundle", "Objects, findings and logs in one archive."),
     "demo": ("gpuaas.cli.demo", "demo", "A story played live, each step checked."),
     "replay": ("gpuaas.cli.replay", "replay", "Run measured admission decisions against the engine."),
 }

@@ -9,6 +9,7 @@ from gpuaas.cli.context import Target, on_a_cluster
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
     from gpuaas.client.protocol import Object
+    from gpuaas.devices.mig_config import Configs
     from gpuaas.devices.mig_plan import Plan, Waiting
 
 _SHOWN = 5
@@ -53,13 +54,32 @@ async def _plans(client: "HttpClient") -> "tuple[list[Plan], int]":
     from gpuaas.cli.card_world import card_nodes
     from gpuaas.devices.mig_plan import NodeCardsNow, plans
 
-    nodes = [
-        NodeCardsNow(one.name, one.cards, one.config, one.held)
-        for one in await card_nodes(client)
-        if any(card.product.mig_capable for card in one.cards) or one.cards
-    ]
+    custom = await _custom(client)
+    nodes = [NodeCardsNow(one.name, one.cards, one.config, one.held, custom) for one in await card_nodes(client)]
     waiting = await _waiting(client)
     return plans(nodes, waiting), len(waiting)
+
+
+async def _custom(client: "HttpClient") -> "Configs | None":
+    """The configurations of the ConfigMap that the ClusterPolicy names; None where it names none that can be read."""
+    from gpuaas.base.errors import ApiError
+    from gpuaas.client.protocol import Resource
+    from gpuaas.client.resources import CONFIG_MAPS
+    from gpuaas.controllers.gpu_nodes.surface import NAMESPACES, governing, read_mig, read_policy
+
+    try:
+        listed = (await client.list(Resource("nvidia.com", "v1", "clusterpolicies", False))).items
+    except ApiError:
+        return None
+    policy, _ = governing(read_policy(one) for one in listed)
+    if policy is None or not policy.mig_config:
+        return None
+    for namespace in NAMESPACES:
+        try:
+            return read_mig((await client.get(CONFIG_MAPS, policy.mig_config, namespace)).get("data") or {})
+        except (ApiError, ValueError):
+            continue
+    return None
 
 
 async def _waiting(client: "HttpClient") -> "list[Waiting]":

@@ -108,7 +108,8 @@ async def _make(client: HttpClient, namespace: str, wanted: dict[str, Any], *, h
         pod["nodeSelector"] = {"nvidia.com/gpu.product": product_named(product, products)}
     metadata = {"name": wanted["name"], "namespace": namespace, "labels": {QUEUE_LABEL: queue}, **profile.metadata}
     obj = {"apiVersion": NOTEBOOKS.api_version, "kind": "Notebook", "metadata": metadata}
-    return await client.create(NOTEBOOKS, {**obj, "spec": {"template": {"spec": pod}}}, namespace)
+    obj = profile.applied(("kubeflow.org", "notebooks"), {**obj, "spec": {"template": {"spec": pod}}}, namespace)
+    return await client.create(NOTEBOOKS, obj, namespace)
 
 
 def _here(workdir: str) -> dict[str, Any]:
@@ -184,11 +185,17 @@ async def _answers(client: HttpClient, namespace: str, name: str) -> bool:
 
 
 async def _link(client: HttpClient, namespace: str, name: str) -> str:
+    return str((await link(client, namespace, name))["url"])
+
+
+async def link(client: HttpClient, namespace: str, name: str) -> dict[str, Any]:
+    """A one-time link that opens a notebook, and for how many seconds it is good."""
     import json
     from urllib.parse import quote
 
     answer = await client.raw("POST", f"/notebook-links/{quote(namespace)}/{quote(name, safe='')}", b"{}")
-    return str(json.loads(answer)["url"])
+    found = json.loads(answer)
+    return {"url": found["url"], "seconds": found["seconds"]}
 
 
 @notebook.command("open")

@@ -6,12 +6,14 @@ port that is bound to loopback, where a browser has nothing to warn of.
 
 import os
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
 
-from gpuaas.cli.context import Target, on_a_cluster
+from gpuaas.cli.context import Target, WrongOption, on_a_cluster
 
 if TYPE_CHECKING:
     from gpuaas.client.http import HttpClient
@@ -21,16 +23,33 @@ _AGAIN = 0.25  # seconds
 
 
 @click.command("open")
+@click.argument("what", default="", metavar="[notebook/NAME]")
 @click.option("--print", "only_print", is_flag=True, help="Print the link and open nothing.")
 @on_a_cluster()
-def open_pages(target: Target, only_print: bool) -> None:
-    """Open the dashboard in a browser, signed in.
+def open_pages(target: Target, what: str, only_print: bool) -> None:
+    """Open the dashboard in a browser, signed in; or a notebook.
 
-    The link works once and for two minutes. It is printed where there is no browser.
+    The link works once and for minutes. It is printed where there is no browser.
     """
-    found = target.work(_link)
+    kind, slash, name = what.partition("/")
+    if what and (kind not in ("notebook", "notebooks", "nb") or not slash or not name):
+        raise WrongOption(f'"{what}": notebook/NAME was expected, or nothing for the dashboard')
+    found = target.work(partial(_notebook_link, name) if name else _link)
     opened = not only_print and _opened(found["url"])
-    target.show({**found, "opened": opened}, lambda: _tell(found, opened, only_print=only_print))
+    opens = what or "the dashboard"
+    target.show({**found, "opened": opened}, lambda: _tell(opens, found, opened, only_print=only_print))
+
+
+async def _notebook_link(name: str, client: "HttpClient", namespace: str) -> dict[str, Any]:
+    from gpuaas.cli.notebooks import link
+
+    return await link(client, namespace, name)
+
+
+def open_now(kubeconfig: Path) -> None:
+    """For a command that shows what it does on the dashboard of its own server."""
+    found = Target(kubeconfig, "", "", "").work(_link)
+    _tell("the dashboard", found, _opened(found["url"]), only_print=False)
 
 
 async def _link(client: "HttpClient", _: str) -> dict[str, Any]:
@@ -70,12 +89,12 @@ def _opened(url: str) -> bool:
         return False
 
 
-def _tell(found: dict[str, Any], opened: bool, *, only_print: bool) -> None:
+def _tell(what: str, found: dict[str, Any], opened: bool, *, only_print: bool) -> None:
     if opened:
-        click.echo("the dashboard is open in your browser")
+        click.echo(f"{what} is open in your browser")
         return
     if not only_print:
-        click.echo("no browser could be opened here; follow this link, which works once and for two minutes:", err=True)
+        click.echo("no browser could be opened here; follow this link, which works once and for minutes:", err=True)
     click.echo(found["url"])
     if found["url"].startswith("https:"):
         click.echo("a browser warns of the certificate until it trusts pki/ca.crt of the server's home", err=True)

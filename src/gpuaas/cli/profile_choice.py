@@ -56,6 +56,23 @@ def naming(profile: Object) -> dict[str, Any]:
     return {NAME: metadata["name"], NAMESPACE: metadata["namespace"]}
 
 
+def applied(profile: Object, kind: tuple[str, str], obj: Object, namespace: str) -> Object:
+    """The manifest with what the profile gives, so that it is the same on a cluster without such a webhook. `kind`: group
+    and plural."""
+    from gpuaas.cli.context import WrongOption
+    from gpuaas.profiles import admission
+    from gpuaas.profiles.workloads import WORKLOADS
+
+    place = profile["metadata"]["namespace"]
+    known = admission.Profiles(lambda where: [profile] if where == place else [], ())
+    answer = admission.review(WORKLOADS[kind], obj, None, known, namespace)
+    if answer.refusal:
+        raise click.ClickException(answer.refusal)
+    if answer.errors:
+        raise WrongOption("; ".join(map(str, answer.errors)))
+    return dict(answer.object)
+
+
 def queue_of(profile: Object) -> str:
     from gpuaas.profiles import inject
 

@@ -94,6 +94,11 @@ def gpus(target: Target, by_card: bool, user: Whose) -> None:
         if rows and rows[0]["used"] is None:
             hint = "gpuaas queues shows the quotas"
             click.echo(f"how many are in use only shows to who may list all pods; {hint}", err=True)
+        if rows:
+            from gpuaas.cli.cards import foreign_lines
+
+            for words in target.work(foreign_lines):
+                click.echo(words, err=True)
 
     target.show(rows, in_words)
 

@@ -13,11 +13,12 @@ from gpuaas.assembly.home import Home, Running
 from gpuaas.base.clock import SystemClock, rfc3339
 
 _START_LIMIT = 30.0
+_FOR_EACH = 5.0  # more for each cluster: they start one after another
 
 
-def wait_ready(home: Home, process: subprocess.Popen[bytes]) -> Running | None:
+def wait_ready(home: Home, process: subprocess.Popen[bytes], clusters: int = 1) -> Running | None:
     """None where it ended by itself; a ClickException says why one that runs does not get ready."""
-    deadline = time.monotonic() + _START_LIMIT
+    deadline = time.monotonic() + _START_LIMIT + _FOR_EACH * clusters
     trouble = "it has not begun to serve"
     while time.monotonic() < deadline:
         running = home.running()

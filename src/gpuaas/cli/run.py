@@ -104,7 +104,8 @@ async def _job(
         wanted["workdir"] = folder_for(wanted["workdir"], here=here)
     gpus = f"{product_named(product, products)}:{number}" if product else wanted["gpus"]
     job = job_for(command, local=local, **{**wanted, "queue": queue, "gpus": gpus})
-    return {**job, "metadata": {**job["metadata"], **profile.metadata, "namespace": namespace}}
+    job = {**job, "metadata": {**job["metadata"], **profile.metadata, "namespace": namespace}}
+    return profile.applied(("batch", "jobs"), job, namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,12 @@ class Picked:
 
     queue: str = ""
     metadata: "Object" = field(default_factory=dict)
+    profile: "Object | None" = None
+
+    def applied(self, kind: tuple[str, str], obj: "Object", namespace: str) -> "Object":
+        from gpuaas.cli import profile_choice
+
+        return obj if self.profile is None else profile_choice.applied(self.profile, kind, obj, namespace)
 
 
 async def profile_for(client: "HttpClient", namespace: str, wanted: str, queue: str) -> Picked:
@@ -124,7 +131,8 @@ async def profile_for(client: "HttpClient", namespace: str, wanted: str, queue: 
     own = profile_choice.queue_of(profile)
     if queue and own and queue != own:
         raise WrongOption(f'--queue {queue}: hardware profile "{wanted}" goes through queue {own}; leave --queue out')
-    return Picked(own and await queue_for(client, namespace, own), {"annotations": profile_choice.naming(profile)})
+    queue = own and await queue_for(client, namespace, own)
+    return Picked(queue, {"annotations": profile_choice.naming(profile)}, profile)
 
 
 def left_to_profile(options: Sequence[str]) -> dict[str, str]:

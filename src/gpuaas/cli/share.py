@@ -62,11 +62,11 @@ def share(
 async def _share(client: "HttpClient", name: str, wanted: "Wish", dry_run: bool, patience: float) -> dict[str, Any]:
     from gpuaas.cli.card_world import card_nodes, find_target
     from gpuaas.client.resources import NODES
-    from gpuaas.devices.sharing import ANNOTATION
+    from gpuaas.devices.sharing import ANNOTATION, displaced_pods
 
     node, card = find_target(await card_nodes(client), name)
     wish = _wish_of(node, card, wanted)
-    displaces = _displaced(node, wish)
+    displaces = displaced_pods(node.cards, node.config, node.held, wish)
     outcome: dict[str, Any] = {"node": node.name, "displaces": displaces, "state": "dry run", "message": ""}
     if dry_run:
         return outcome
@@ -79,38 +79,13 @@ async def _share(client: "HttpClient", name: str, wanted: "Wish", dry_run: bool,
 
 
 def _wish_of(node: "CardNode", card: "Card | None", wanted: "Wish") -> "Wish":
-    from gpuaas.devices.sharing import ANNOTATION, Wish, WishError, check, read_wish, with_card
+    from gpuaas.devices.sharing import ANNOTATION, WishError, wish_for
 
     text = str((node.obj["metadata"].get("annotations") or {}).get(ANNOTATION) or "")
     try:
-        before = read_wish(text)
-    except WishError:
-        before = None
-    shared = node.config.sharing.resources
-    if before is None and shared:  # by NVIDIA's configuration
-        before = Wish(
-            "mps" if node.config.strategy == "mps" else "time-slicing", shared[0].replicas, node.config.only_cards
-        )
-    try:
-        known = [one.uuid for one in node.cards]
-        wish = wanted if card is None else with_card(before, wanted, card.uuid, known)
-        check(wish, node.cards)
+        return wish_for(node.cards, node.config, text, wanted, card)
     except WishError as error:
         raise click.ClickException(f"node {node.name}: {error}") from None
-    return wish
-
-
-def _displaced(node: "CardNode", wish: "Wish") -> list[str]:
-    from gpuaas.devices.sharing import config_of, displaced, offered_with
-
-    after = config_of(wish, node.cards)
-    holders: dict[str, list[tuple[str, list[tuple[str, str]]]]] = {}
-    for pod, devices in node.held.items():
-        for uuid in {one.card for one in devices}:
-            listed = [(one.resource, one.id) for one in devices if one.card == uuid]
-            holders.setdefault(uuid, []).append((pod, listed))
-    found = displaced(node.cards, node.config, after, offered_with(node.cards, after), holders)
-    return sorted({pod for pods in found.values() for pod in pods})
 
 
 async def _settled(client: "HttpClient", node: "CardNode", wish: "Wish", patience: float) -> dict[str, Any]:

@@ -319,7 +319,7 @@ def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
         started.save(home)
         click.echo(f"gpuaas is ready at {plane.url}")
         click.echo(f"  export KUBECONFIG={home.kubeconfig}")
-        _tell_pages(plane.pages_address)
+        _tell_pages(home, plane.pages_address, plane.address_elsewhere)
         if not os.environ.get("GPUAAS_DETACHED"):
             click.echo("Ctrl-C stops it.")
 
@@ -358,7 +358,7 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
             env={**os.environ, "GPUAAS_HOME": str(home.path), "GPUAAS_DETACHED": "1"},
         )
     try:
-        running = wait_ready(home, process)
+        running = wait_ready(home, process, len(started.clusters))
     except KeyboardInterrupt:
         process.terminate()  # who changes their mind does not want it in the background
         raise
@@ -370,14 +370,19 @@ def _detach(home: Home, started: Started, accepted: Sequence[str] = ()) -> None:
         click.echo(f"warning: {warning}", err=True)  # a detached start's log is not seen
     click.echo(f"gpuaas is ready at {running.url} (pid {running.pid})")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
-    _tell_pages(running.pages)
+    _tell_pages(home, running.pages, running.elsewhere)
 
 
-def _tell_pages(address: str) -> None:
-    """Over TLS, the browser does not know our certificate authority: without these words the warning looks like a fault."""
-    click.echo(f"  dashboard {address} (gpuaas open signs in)")
-    if address.startswith("https:"):
-        click.echo("            a browser warns of the certificate until it trusts pki/ca.crt of the home", err=True)
+def _tell_pages(home: Home, here: str, elsewhere: str) -> None:
+    """A browser does not know our certificate authority: without a word of it the warning looks like a fault."""
+    click.echo(f"  dashboard {here} (gpuaas open signs in)")
+    if elsewhere:
+        click.echo(f"            {elsewhere} from other machines")
+    if (elsewhere or here).startswith("https:") and not Started.load(home).tls_cert:
+        trusted = home.certificates / "ca.crt"
+        click.echo(
+            f"            a browser warns of the certificate until it trusts {trusted}, or use --tls-cert", err=True
+        )
 
 
 def _since(log: Path, start: int) -> str:
@@ -471,6 +476,7 @@ def status(output: str) -> None:
             "clusters": list(running.clusters),
             "version": running.version,
             "pages": running.pages,
+            "elsewhere": running.elsewhere,
         }
     trusted = process_users_of(home, running) if healthy and running is not None else None
     if trusted is not None:
@@ -499,6 +505,8 @@ def _tell(home: Home, running: Running | None, trouble: str, trusted: str, stric
     click.echo(f"  home      {home.path}")
     if running.pages:
         click.echo(f"  dashboard {running.pages}")
+    if running.elsewhere:
+        click.echo(f"            {running.elsewhere} from other machines")
     if strict:
         click.echo(f"  strict    {write_strict(strict)}")
     if trusted:

@@ -249,13 +249,13 @@ def variables(devices: Sequence[Held], container: str) -> dict[str, str]:
     return {"NVIDIA_VISIBLE_DEVICES": listed, "CUDA_VISIBLE_DEVICES": listed} if uuids else {}
 
 
-def smi(devices: Sequence[Held], container: str, arguments: Sequence[str]) -> list[str] | None:
-    """What nvidia-smi prints in a simulated container; None for a question it has no answer to."""
+def smi(devices: Sequence[Held], container: str, arguments: Sequence[str], used: int = 0) -> list[str] | None:
+    """What nvidia-smi prints in a simulated container; None for a question it has no answer to. `used`: MiB of memory."""
     match list(arguments):
         case ["-L"] | ["--list-gpus"]:
             return smi_list(devices, container)
         case []:
-            return smi_table(devices, container)
+            return smi_table(devices, container, used)
         case _:
             return None
 
@@ -270,8 +270,8 @@ def smi_list(devices: Sequence[Held], container: str) -> list[str]:
     return lines or ["No devices found."]
 
 
-def smi_table(devices: Sequence[Held], container: str) -> list[str]:
-    """A short form of the table `nvidia-smi` prints."""
+def smi_table(devices: Sequence[Held], container: str, used: int = 0) -> list[str]:
+    """A short form of the table `nvidia-smi` prints. As on a real node a budget is shown as the card's memory."""
     driver, cuda = SIMULATED.driver, f"{SIMULATED.cuda // 1000}.{SIMULATED.cuda % 1000 // 10}"
     cards = _by_card(devices, container)
     if not cards:
@@ -284,7 +284,8 @@ def smi_table(devices: Sequence[Held], container: str) -> list[str]:
     ]
     for number, parts in enumerate(cards.values()):
         first = parts[0]
-        memory = f"0MiB / {first.memory}MiB" if not first.profile else "MIG"
+        whole = sum(part.budget for part in devices if part.card == first.card and part.container == container)
+        memory = f"{used // len(cards)}MiB / {whole or first.memory}MiB" if not first.profile else "MIG"
         lines.append(f"| {number:>3}  {first.name:<34.34}{memory:>22}{'':<15}|")
     return [*lines, rule]
 

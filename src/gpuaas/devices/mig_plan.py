@@ -19,7 +19,7 @@ from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import Held
 from gpuaas.devices.inventory import layout_of, with_layout, without_mig
 from gpuaas.devices.mig_apply import generate
-from gpuaas.devices.mig_config import Configs, MigConfigError
+from gpuaas.devices.mig_config import Configs, MigConfigError, select
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
 
@@ -76,6 +76,22 @@ def plans(nodes: Sequence[NodeCardsNow], waiting: Sequence[Waiting]) -> list[Pla
             displaces = sorted(pod for pod, held in node.held.items() if any(one.card in uuids for one in held))
             found.append(Plan(node.name, name, gained, lost, tuple(displaces), len(changed), _offered(node, cards)))
     return sorted(found, key=lambda p: (len(p.loses) - len(p.admits), len(p.displaces), p.cards, p.node, p.config))
+
+
+def change_of(node: NodeCardsNow, name: str) -> tuple[tuple[Card, ...], tuple[str, ...]]:
+    """The node's cards under a named configuration, and the pods that it would displace. Raises ValueError where there is
+    no such configuration, or where it cannot be."""
+    configs = node.configs if node.configs is not None else generate(card.product for card in node.cards)
+    cards = list(node.cards)
+    for entry in select(configs, name):
+        for at, card in enumerate(node.cards):
+            if not entry.matches(card.index, card.product.pci_id) or not card.product.mig_capable:
+                continue
+            new = with_layout(card, entry.devices or {}) if entry.enabled else without_mig(card)
+            cards[at] = new if _differs(card, new) else card
+    changed = {old.uuid for old, new in zip(node.cards, cards, strict=True) if _differs(old, new)}
+    displaces = sorted(pod for pod, held in node.held.items() if any(one.card in changed for one in held))
+    return tuple(cards), tuple(displaces)
 
 
 def _candidates(node: NodeCardsNow) -> list[tuple[str, tuple[Card, ...]]]:

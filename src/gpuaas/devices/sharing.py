@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from gpuaas.devices.advertise import MOST_REPLICAS, config_in_force, default_config
 from gpuaas.devices.cards import Card
+from gpuaas.devices.holding import Held
 from gpuaas.devices.mps import daemons
 from gpuaas.devices.offer import GPU, Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig, SharedResource, Sharing, check_flags
@@ -142,3 +143,32 @@ def offered_with(cards: tuple[Card, ...], config: PluginConfig) -> Offer:
         return offer(cards, config)
     except ConfigError:
         return {}
+
+
+def wish_for(cards: tuple[Card, ...], config: PluginConfig, text: str, wanted: Wish, card: Card | None = None) -> Wish:
+    """What the node's annotation becomes when all its cards, or one, are to be shared so. `config`: what is in force;
+    `text`: the annotation now. Raises WishError where it cannot be."""
+    try:
+        before = read_wish(text)
+    except WishError:
+        before = None
+    shared = config.sharing.resources
+    if before is None and shared:  # by NVIDIA's configuration
+        before = Wish("mps" if config.strategy == "mps" else "time-slicing", shared[0].replicas, config.only_cards)
+    wish = wanted if card is None else with_card(before, wanted, card.uuid, [one.uuid for one in cards])
+    check(wish, cards)
+    return wish
+
+
+def displaced_pods(
+    cards: tuple[Card, ...], config: PluginConfig, held: Mapping[str, Sequence[Held]], wish: Wish
+) -> list[str]:
+    """The pods that hold what the wish takes away. `held`: by pod, its devices on the node."""
+    after = config_of(wish, cards)
+    holders: dict[str, list[tuple[str, Ids]]] = {}
+    for pod, devices in held.items():
+        for uuid in {one.card for one in devices}:
+            listed = [(one.resource, one.id) for one in devices if one.card == uuid]
+            holders.setdefault(uuid, []).append((pod, listed))
+    found = displaced(cards, config, after, offered_with(cards, after), holders)
+    return sorted({pod for pods in found.values() for pod in pods})

@@ -7,6 +7,8 @@ items is `pending`'s.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import attrgetter, is_
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
@@ -115,11 +117,16 @@ class Item:
         return self.admission is not None
 
     def memento(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in Item.__slots__)
+        return _values(self)
 
     def restore(self, memento: tuple[object, ...]) -> None:
+        if all(map(is_, _values(self), memento)):  # as most are after a trial: setting costs ten times as much
+            return
         for name, value in zip(Item.__slots__, memento, strict=True):
             setattr(self, name, value)
 
     def __repr__(self) -> str:
         return f"<{self.key} {'reserved' if self.reserved else 'pending'}>"
+
+
+_values: Callable[[Item], tuple[object, ...]] = attrgetter(*Item.__slots__)

@@ -9,9 +9,10 @@ decision is made between two awaits, so that two pods never get one device.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gpuaas.devices import faults, foreign, holding, inventory
+from gpuaas.devices import faults, foreign, holding, inventory, wiring
 from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
 from gpuaas.devices.budget import asked_mib
+from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
@@ -42,6 +43,7 @@ class DeviceBook:
         self._specs = {spec.name: spec for spec in specs if spec.gpu_count or spec.found}
         self._pods = pods
         self._is_over = is_over
+        self.runs_alone: Callable[[View], bool] = lambda _: False
         self._given: dict[str, dict[str, tuple[Held, ...]]] = {}  # by node and pod, until it is released
         self._offers: dict[str, tuple[tuple[str, ...], tuple[Offer, PluginConfig]]] = {}
 
@@ -49,8 +51,9 @@ class DeviceBook:
         """What is given out one by one here."""
         return tuple(self._offer(node)[0]) if node["metadata"]["name"] in self._specs else ()
 
-    def give(self, pod: View, node: View) -> tuple[Held, ...]:
-        """The devices of the pod: those it has, or free ones. Raises NoDeviceError, BudgetError or RefusedError."""
+    def give(self, pod: View, node: View, wishes: Mapping[str, str] | None = None) -> tuple[Held, ...]:
+        """The devices of the pod: those it has, or free ones. `wishes`: annotations that count, where those of the pod
+        are not all. Raises NoDeviceError, BudgetError or RefusedError."""
         uid, name = uid_of(pod), node["metadata"]["name"]
         if name not in self._specs:
             return ()
@@ -62,20 +65,35 @@ class DeviceBook:
             if not requests:
                 return ()
             barred = self._barred(pod, node) if config.strategy == "mps" else frozenset[str]()
-            asked = asked_mib(annotations_of(pod))
+            asked = asked_mib(annotations_of(pod) if wishes is None else wishes)
             found = choose(offered, config, requests, self.taken(name), asked=asked, barred=barred)
         here[uid] = found
         return found
 
+    def wiring_trouble(self, devices: Sequence[Held], node: View) -> str:
+        """Why the cards one container was given are not connected well; empty where they are."""
+        offered, _ = self._offer(node)
+        cards = {one.card.uuid: one.card for found in offered.values() for one in found.values()}
+        containers: dict[str, dict[str, Card]] = {}
+        for one in devices:
+            if one.card in cards:
+                containers.setdefault(one.container, {})[one.card] = cards[one.card]
+        several = [list(given.values()) for given in containers.values() if len(given) > 1]
+        return next((words for given in several if (words := wiring.trouble(given, list(cards.values())))), "")
+
     def _barred(self, pod: View, node: View) -> frozenset[str]:
-        """Cards that pods of other namespaces share by MPS, where a fault of one process ends all of them."""
-        if annotations_of(node).get(AMONG) == EVERYBODY:
-            return frozenset()
-        namespace = pod["metadata"]["namespace"]
-        others = (one for one in self._pods.indexed(ON_NODE, node["metadata"]["name"]) if not self._is_over(one))
-        return frozenset(
-            held.card for one in others if one["metadata"]["namespace"] != namespace for held in held_by(one)
-        )
+        """Cards this pod may not share by MPS, where a fault of one process ends all: those of other namespaces' pods, and
+        of who has to run alone."""
+        everybody = annotations_of(node).get(AMONG) == EVERYBODY
+        namespace, apart = pod["metadata"]["namespace"], self.runs_alone(pod)
+        found: set[str] = set()
+        given = self._given.get(node["metadata"]["name"], {})
+        for other in self._pods.indexed(ON_NODE, node["metadata"]["name"]):
+            if self._is_over(other) or uid_of(other) == uid_of(pod):
+                continue
+            if apart or not (everybody or other["metadata"]["namespace"] == namespace) or self.runs_alone(other):
+                found.update(held.card for held in held_by(other) or given.get(uid_of(other), ()))
+        return frozenset(found)
 
     def are_open(self, devices: Sequence[Held], node: View) -> bool:
         """Whether the node, as it is known now, still has them to give: a card that is to change takes no work."""

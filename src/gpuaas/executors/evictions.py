@@ -29,7 +29,7 @@ class Evictions:
     def __init__(self, deps: Deps, component: str) -> None:
         self._client: Client = deps.client
         self._clock: Clock = deps.clock
-        self._owners = Owners(deps.client, deps.discovery)
+        self.owners = Owners(deps.client, deps.discovery)
         self._workloads = deps.informers.of(WORKLOADS)
         self._workloads.add_index(_OF_OWNER, _owner_uids)
         self._recorder = deps.events.recorder(component)
@@ -52,7 +52,7 @@ class Evictions:
         return True
 
     async def _workload(self, pod: Mapping[str, Any]) -> Object | None:
-        for owner in await self._owners.chain(pod):
+        for owner in await self.owners.chain(pod):
             for workload in self._workloads.indexed(_OF_OWNER, uid_of(owner)):
                 return workload
         return None

@@ -21,7 +21,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,14 +30,17 @@ from gpuaas.client.protocol import Object
 from gpuaas.client.resources import NODES, PODS
 from gpuaas.devices.budget import budgets_of
 from gpuaas.devices.faults import ANNOTATION as FAULTS
+from gpuaas.devices.faults import TOO_HOT
 from gpuaas.devices.foreign import FOREIGN, IGNORED, encode_foreign, foreign_processes
 from gpuaas.devices.health import xid_filter
+from gpuaas.devices.holding import ANNOTATION as HELD
 from gpuaas.devices.holding import Held, held_by
 from gpuaas.executors import gpu_sight
 from gpuaas.executors.devices import ON_NODE
 from gpuaas.executors.gpu_environment import MPS, Provision, cards_by_mps
 from gpuaas.executors.mps import MARK as MPS_MARK
 from gpuaas.executors.mps import MpsDaemons, MpsError
+from gpuaas.executors.mps_suspects import Suspects, suspect_of
 from gpuaas.executors.nodes import NodeSpec
 from gpuaas.executors.processes import Process
 from gpuaas.executors.verdicts import Verdict, pronounce
@@ -52,16 +55,20 @@ _log = logging.getLogger(__name__)
 
 OVER_LIMIT: Final = "GPUMemoryOverLimit"
 MPS_FAULT: Final = "GPUFaultOnMPSCard"
+GPU_FAULT: Final = "GPUFault"
 MPS_ENDED: Final = "MPSDaemonEnded"
 BOOT: Final = "gpuaas.dev/boot-id"  # annotation of the node: the boot in which its faults were found
 _EVERY: Final = 0.05  # seconds between two looks at memory
 _IDLE: Final = 0.1  # seconds between two looks for pods with a budget; this asks the driver nothing
 _SOON: Final = 1.0
+_COOLER: Final = 5  # degrees below the limit
 _LOOK: Final = 2.0  # seconds between two looks at all cards
+_RARELY: Final = 600.0  # seconds until a driver that reports no events is asked again
 _WAIT: Final = 500  # milliseconds in which an Xid is waited for
 _MANAGER: Final = "gpuaas-gpu-guard"
 _CHANGED: Final = 0.1  # of its memory: what of a foreign process is worth a write
 _IDLE_DAEMON: Final = 60.0
+_LATE_NEWS: Final = 1.5  # seconds in which all that report a fault have done so
 _FAULT_NEWS: Final = 2.0  # seconds after a client's end in which the news of a fault comes
 
 
@@ -94,10 +101,13 @@ class GpuGuard(Loop):
         self._faults: set[str] = set()  # as the node's annotation has them
         self._written: set[str] = set()
         self._seen_before: set[tuple[str, int]] = set()
-        self._mps_faults: dict[str, float] = {}  # by card, when the last one was found
+        self._suspects = Suspects()
+        self._mps_faults: dict[str, float] = {}  # by card, when the last one was reported
+        self._ended: set[str] = set()  # pods that share by MPS and were ended by a fault
         self._idle: dict[str, float] = {}  # since when a daemon serves no pod; infinity once it was ended
         self._asked_daemon: dict[str, float] = {}  # when it was last asked whether it lives
         self._positions: dict[str, int] = {}  # in the logs of MPS servers
+        self.on_verdict: Callable[[Object], None] = lambda _: None
         self.looked = asyncio.Event()  # foreign processes are known
 
     # What the kubelet asks
@@ -116,6 +126,10 @@ class GpuGuard(Loop):
     def may_say_more(self, held: Sequence[Held], ended: float | None) -> bool:
         """Whether the reason of a failed process of a card shared by MPS may still come: it is waited for."""
         return bool(cards_by_mps(held)) and ended is not None and self.clock.now() < ended + _FAULT_NEWS
+
+    def runs_alone(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the pod shares no card by MPS for now: it may be the one that faults."""
+        return self._suspects.runs_alone(pod, self.clock.monotonic())
 
     def _largest_budget(self, card: str) -> int:
         return max((one.budget for held in self._held().values() for one in held if one.card == card), default=0)
@@ -147,7 +161,7 @@ class GpuGuard(Loop):
         return {
             uid_of(pod): held
             for pod in self._pods.indexed(ON_NODE, self._node.name)
-            if not is_finished(pod) and (held := held_by(pod))
+            if not is_finished(pod) and (held := _held_as(annotations_of(pod).get(HELD, "")))
         }
 
     def _look(self, driver: Nvml, cards: Iterable[str]) -> list[gpu_sight.User]:
@@ -176,6 +190,7 @@ class GpuGuard(Loop):
             return
         words = f"{overrun.in_words}; stopped, its neighbours on the card go on"
         first = await self._in_thread(partial(self._end, overrun.pod, Verdict(OVER_LIMIT, words), overrun.pids))
+        self.on_verdict(pod)
         if first:
             self.recorder.event(PODS, pod, WARNING, OVER_LIMIT, words)
 
@@ -246,6 +261,21 @@ class GpuGuard(Loop):
                 if fault == "ecc" and why:
                     continue
                 await self._set_fault(f"{card}={fault}", is_so, why or rows)
+            if not why:
+                await self._note_heat(card, await self._in_thread(partial(driver.temperature, card)))
+
+    async def _note_heat(self, card: str, degrees: int | None) -> None:
+        """A card that is too hot comes back when it has cooled down well below."""
+        node = self._nodes.get("", self._node.name)
+        known = next(
+            (one for one in _faults_of(node or {"metadata": {}}) if one.startswith(f"{card}=temperature:")), ""
+        )
+        if degrees is None:
+            return
+        if known and degrees < TOO_HOT - _COOLER:
+            await self._set_fault(known, False, "")
+        elif not known and degrees >= TOO_HOT:
+            await self._set_fault(f"{card}=temperature:{degrees}", True, f"{degrees} °C, the limit is {TOO_HOT} °C")
 
     async def _annotate(self, annotations: Mapping[str, str | None]) -> None:
         patch = {"metadata": {"annotations": dict(annotations)}}
@@ -261,16 +291,19 @@ class GpuGuard(Loop):
 
     async def _watch_events(self, driver: Nvml) -> None:
         wrong = xid_filter(os.environ)
+        pause = _LOOK
         while True:
             try:
                 events = await self._in_thread(partial(driver.events, tuple(self._cards)))
                 while True:
                     event = await self._in_thread(partial(events.wait, _WAIT))
                     if event is not None:
+                        pause = _LOOK
                         await self._on_xid(event, is_ill=wrong.is_unhealthy(event.xid))
             except DriverError as error:
-                _log.warning("%s; asked again", error)
-                await self.clock.sleep(_LOOK)
+                _log.warning("GPU events: %s; asked again in %d s", error, pause)
+                await self.clock.sleep(pause)
+                pause = min(pause * 2, _RARELY)
 
     async def _on_xid(self, event: XidEvent, *, is_ill: bool) -> None:
         cards = self._cards if event.uuid is None else [event.uuid]
@@ -311,7 +344,9 @@ class GpuGuard(Loop):
 
     async def _watch_mps(self) -> None:
         while True:
-            cards = sorted({card for held in self._held().values() for card in cards_by_mps(held)})
+            sharing = {uid: cards for uid, held in self._held().items() if (cards := cards_by_mps(held))}
+            self._ended &= sharing.keys()
+            cards = sorted({card for each in sharing.values() for card in each})
             for card in cards:
                 await self._look_after(card)
             await self._end_idle_daemons(cards)
@@ -330,7 +365,7 @@ class GpuGuard(Loop):
         if not await asyncio.to_thread(self._mps.is_alive, card):
             limit = self._largest_budget(card)
             words = f"ended with its MPS daemon: the control daemon of card {card} had ended"
-            await self._end_all(card, Verdict(MPS_ENDED, words, returns=True))
+            await self._end_all(card, MPS_ENDED, words)
             try:
                 await asyncio.to_thread(self._mps.ensure, card, limit)
             except MpsError as error:
@@ -349,23 +384,34 @@ class GpuGuard(Loop):
                 await asyncio.to_thread(self._mps.stop, card)
 
     async def _on_fault(self, card: str) -> None:
-        """All clients of the card's server end. One fault has several messengers."""
+        """All clients of the card's server end. The driver and the server's log both report a fault, up to a second apart;
+        pods that have begun since take longer than that to come to a fault of their own."""
         now = self.clock.monotonic()
-        if now - self._mps_faults.get(card, -_FAULT_NEWS) < _FAULT_NEWS:
+        if now - self._mps_faults.get(card, -_LATE_NEWS) < _LATE_NEWS:
             return
-        victims = self._on_mps_card(card)
+        victims = [pod for pod in self._on_mps_card(card) if uid_of(pod) not in self._ended]
         if not victims:
             return
         self._mps_faults[card] = now
+        self._ended.update(map(uid_of, victims))
         named = ", ".join(sorted(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in victims))
+        if self._suspects.on_fault(card, (suspect_of(pod) for pod in victims), now):
+            words = "ended by a GPU fault of its own: it was alone on its MPS card"
+            await self._end_all(card, GPU_FAULT, words, returns=False)
+            self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault of {named}, which was alone on it")
+            return
         words = f"ended with its MPS card: a GPU fault in one of {named}"
-        await self._end_all(card, Verdict(MPS_FAULT, words, returns=True))
-        self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault ended all that share it by MPS: {named}")
+        await self._end_all(card, MPS_FAULT, words)
+        apart = [pod for pod in victims if self._suspects.runs_alone(pod, now)]
+        then = "; it is not the first within an hour, so they run one by one until one faults alone" if apart else ""
+        self._tell(WARNING, MPS_FAULT, f"card {card}: a GPU fault ended all that share it by MPS: {named}{then}")
 
-    async def _end_all(self, card: str, verdict: Verdict) -> None:
+    async def _end_all(self, card: str, reason: str, words: str, *, returns: bool = True) -> None:
+        verdict = Verdict(reason, words, returns)
         for pod in self._on_mps_card(card):
             if await self._in_thread(partial(self._end, uid_of(pod), verdict, ())):
-                self.recorder.event(PODS, pod, WARNING, verdict.reason, verdict.message[:1024])
+                self.recorder.event(PODS, pod, WARNING, reason, words[:1024])
+            self.on_verdict(pod)
 
     def _on_mps_card(self, card: str) -> list[Object]:
         return [
@@ -373,6 +419,12 @@ class GpuGuard(Loop):
             for pod in self._pods.indexed(ON_NODE, self._node.name)
             if not is_finished(pod) and any(one.card == card and one.sharing == MPS for one in held_by(pod))
         ]
+
+
+@lru_cache(maxsize=1024)
+def _held_as(text: str) -> tuple[Held, ...]:
+    """What the annotation says, read once: it is looked at many times a second."""
+    return held_by({"metadata": {"annotations": {HELD: text}}}) if text else ()
 
 
 def _faults_of(node: Mapping[str, Any]) -> set[str]:

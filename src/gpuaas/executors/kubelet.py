@@ -69,11 +69,13 @@ class Kubelet(Controller):
             await self._note_recovery(key, uid_of(pod))
         return again
 
-    async def _take_devices(self, pod: Object, node: Mapping[str, Any]) -> Object | Requeue | None:
+    async def _take_devices(
+        self, pod: Object, node: Mapping[str, Any], wishes: Mapping[str, str] | None = None
+    ) -> Object | Requeue | None:
         """The pod with its devices in its annotation; or when to look again, where none are free; None where it was
         refused."""
         try:
-            devices = self._devices.give(pod, node)
+            devices = self._devices.give(pod, node, wishes)
         except NoDeviceError as short:
             words = f"waiting for devices on node {node['metadata']['name']}: {short}"
             status = statuses.creating(pod, self._address(node), self.clock.now(), "ContainerCreating", words)
@@ -93,6 +95,8 @@ class Kubelet(Controller):
             given = await self.client.patch(
                 PODS, metadata["name"], patch, metadata["namespace"], subresource="status", field_manager=_MANAGER
             )
+            if slow := self._devices.wiring_trouble(devices, node):
+                self.recorder.event(PODS, pod, WARNING, "CardsNotConnected", slow)
         latest = self._nodes.get("", node["metadata"]["name"])
         if _has_run(pod) or (latest is not None and self._devices.are_open(devices, latest)):
             return given

@@ -51,6 +51,11 @@ class NotebookPaths:
         namespace: str = pod["metadata"]["namespace"]
         return self.folder / namespace / name
 
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone: nothing listens on its socket any more."""
+        with contextlib.suppress(OSError):
+            self.socket(pod_uid).unlink(missing_ok=True)
+
     def socket(self, pod_uid: str) -> Path:
         return self.sockets / f"{hashlib.sha256(pod_uid.encode()).hexdigest()[:_HEX]}.sock"
 

@@ -89,6 +89,8 @@ class ProcessKubelet(Kubelet):
         cards, on a machine that has some. `notebooks`: where those are kept; None where there is no place for them."""
         super().__init__(deps)
         self._guard = guard
+        if guard is not None:
+            guard.on_verdict = lambda pod: self.queue.add(key_of(pod))
         self._evictions = Evictions(deps, self.component)
         self._node = node
         self._folder = folder
@@ -101,6 +103,8 @@ class ProcessKubelet(Kubelet):
         self._nodes = deps.informers.of(NODES)
         self._pods.add_index(ON_NODE, _node_of)
         self._devices = DeviceBook([node], self._pods, self._is_over)
+        if guard is not None:
+            self._devices.runs_alone = guard.runs_alone
         self._pods.subscribe(self._forget)
 
     def folder_of(self, pod: Mapping[str, Any]) -> Path:
@@ -128,6 +132,8 @@ class ProcessKubelet(Kubelet):
             return Requeue(_LOOK_EVERY)
         self._seen_over.discard(uid)
         await asyncio.to_thread(shutil.rmtree, self._folder / uid, ignore_errors=True)
+        if self._notebooks is not None:
+            self._notebooks.forget(uid)
         return None
 
     async def _still_runs(self, uid: str, key: Key) -> bool:
@@ -202,7 +208,8 @@ class ProcessKubelet(Kubelet):
         if self._guard is not None and not self._guard.looked.is_set():
             return Requeue(_SOON)
         node = self._nodes.get("", self._node.name)
-        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node)
+        wishes = await self._evictions.owners.wishes(pod)
+        found = Requeue(_LOOK_EVERY) if node is None else await self._take_devices(pod, node, wishes)
         if self._guard is not None and isinstance(found, Mapping):
             await self._guard.prepare(held_by(found))
         return found
@@ -326,7 +333,7 @@ class ProcessKubelet(Kubelet):
             self._logs.look(process.folder, self.clock.now())
         codes = await self._codes(run)
         if codes is None:
-            return self._wait(pod, run)
+            return self._carry_out(pod, run) or self._wait(pod, run)
         run.watched.clear()
         failed = any(codes.values())
         if failed and (again := await self._on_failure(pod, run)) is not None:
@@ -336,6 +343,15 @@ class ProcessKubelet(Kubelet):
             return await self._rest(pod, run, max(codes.values()))
         await self._end(pod, run, codes)
         return None
+
+    def _carry_out(self, pod: Object, run: Run) -> Requeue | None:
+        """The server that pronounced a verdict may have been killed since, or the supervisor had not started yet."""
+        if self._guard is None or not held_by(pod) or read_verdict(self.folder_of(pod)) is None:
+            return None
+        for process in run.processes.values():
+            process.signal(signal.SIGKILL)
+        self._wait(pod, run)
+        return Requeue(_SOON)
 
     async def _on_failure(self, pod: Object, run: Run) -> Requeue | None:
         """A pod that was ended for no fault of its own leaves with its workload; None where its end is its own."""

@@ -11,6 +11,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
+from gpuaas.devices import memory
 from gpuaas.devices.holding import held_by, smi
 from gpuaas.executors import annotations as wishes
 from gpuaas.executors.environment import known_environment
@@ -160,7 +161,9 @@ def _read(pod: Mapping[str, Any], container: Mapping[str, Any], budget: Budget) 
         environment = known_environment(pod, container, budget)
     except LimitExceeded as error:
         return refused(error)
-    return read_script(container, budget, environment, partial(smi, held_by(pod), container["name"]))
+    notes = (pod.get("metadata") or {}).get("annotations") or {}
+    used = memory.mebibytes(notes.get(memory.USED)) or 0
+    return read_script(container, budget, environment, partial(smi, held_by(pod), container["name"], used=used))
 
 
 def _script(pod: Mapping[str, Any], container: Mapping[str, Any], said: Mapping[str, str], budget: Budget) -> Script:

@@ -13,6 +13,8 @@ from gpuaas.profiles.paths import Object
 
 API: Final = "infrastructure.opendatahub.io/v1"
 _PRODUCT: Final = "nvidia.com/gpu.product"
+_NOT_TOLERATED: Final = ("node.kubernetes.io/", "gpuaas.dev/")
+"""Taints of a node's health, and those whose pods bring their toleration by their runtime class."""
 _GIB: Final = 1024**3
 _MOST: Final = 32  # profiles; a fleet of more products is an administrator's to describe
 
@@ -55,7 +57,7 @@ def _node_offers(node: Object, product: str) -> Iterable[Offer]:
     taints = frozenset(
         (str(one.get("key", "")), str(one.get("value") or ""), str(one.get("effect", "")))
         for one in (node.get("spec") or {}).get("taints") or ()
-        if one.get("effect") != "PreferNoSchedule" and not str(one.get("key", "")).startswith("node.kubernetes.io/")
+        if one.get("effect") != "PreferNoSchedule" and not str(one.get("key", "")).startswith(_NOT_TOLERATED)
     )
     for name, amount in allocatable.items():
         if name.startswith("nvidia.com/") and (count := _whole(amount)) > 0 and cpu and memory:

@@ -229,11 +229,14 @@ class Nvml:
 
 
 class Events:
-    """Xid events of some cards, one at a time."""
+    """Xid events of some cards, one at a time. Raises DriverError where the driver reports none."""
 
     def __init__(self, library: Any, handles: list[Any]) -> None:
         self._library = library
-        self._set = library.nvmlEventSetCreate()
+        try:
+            self._set = library.nvmlEventSetCreate()
+        except library.NVMLError as error:
+            raise DriverError("events", f"the driver reports no events: {error}", "see: nvidia-smi") from None
         for handle in handles:
             with suppress(library.NVMLError):  # a card too old to report is watched by asking
                 library.nvmlDeviceRegisterEvents(handle, _XID | _ECC, self._set)

@@ -53,6 +53,19 @@ class FleetStage(Stage):
         self.workers = {name: FakeCluster(clock, resources=KINDS) for name in names}
         self.faults: dict[str, Exception] = {}
         self.refused: set[str] = set()  # tokens
+        self.strict = False
+        self._running: Controllers | None = None
+
+    async def start(self) -> None:
+        """The hub's controllers; again after `stop`, with nothing remembered."""
+        self.deps = Deps.over(self.cluster, self.clock, self.cluster)
+        self._running = Controllers(self.deps, [Hub(self.deps, self.connect, strict=self.strict)])
+        await self._running.start()
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            await self._running.stop()
+            self._running = None
 
     def connect(self, access: Access) -> Client:
         far: Any = _Far(self, access.server.rpartition("/")[2], access.token)
@@ -76,10 +89,14 @@ class FleetStage(Stage):
         self.workers[name].put(NODES, node_of(gpus))
         spec = {"hubAcceptsClient": True, "leaseDurationSeconds": 10}
         self.cluster.put(MANAGED_CLUSTERS, {"metadata": {"name": name, "labels": dict(labels or {})}, "spec": spec})
+        self.give_credentials(name)
+        await self.advance(1)
+
+    def give_credentials(self, name: str) -> None:
+        """An administrator's, as at a join."""
         text = kubeconfig(name, f"https://worker/{name}", "PEM", "import", "admin")
         metadata = {"name": IMPORT_SECRET, "namespace": name}
         self.cluster.put(SECRETS, {"metadata": metadata, "data": {"kubeconfig": encoded(text)}})
-        await self.advance(1)
 
     def condition(self, name: str, kind: str) -> tuple[str, str, str]:
         """Status, reason and message of a condition of a ManagedCluster; empty where it has none."""
@@ -109,16 +126,16 @@ def node_of(gpus: int, name: str = "node") -> Object:
 
 
 @asynccontextmanager
-async def fleet_stage(*names: str) -> AsyncIterator[FleetStage]:
+async def fleet_stage(*names: str, strict: bool = False) -> AsyncIterator[FleetStage]:
     clock = VirtualClock()
     hub = FakeCluster(clock, resources=KINDS)
     deps = Deps.over(hub, clock, hub)
     on = FleetStage(hub, clock, deps, names)
-    running = Controllers(deps, [Hub(deps, on.connect)])
-    await running.start()
+    on.strict = strict
+    await on.start()
     try:
         await on.settle()
         yield on
         hub.check_untouched()
     finally:
-        await running.stop()
+        await on.stop()

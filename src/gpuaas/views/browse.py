@@ -20,19 +20,19 @@ from gpuaas.views.paging import Key, key_of, token_of
 from gpuaas.views.rows import JobRow
 
 _LAST: Final = 2**53  # of numbers: where what has none goes
-SORTED_BY: Final[Mapping[str, Callable[[JobRow], str | int]]] = {
+SORTED_BY: Final[Mapping[str, Callable[[JobRow], str | int | float]]] = {
     "created": lambda row: row.created,
     "job": lambda row: row.job.partition("/")[2],
     "namespace": lambda row: row.namespace,
     "user": lambda row: row.owner,
     "queue": lambda row: row.cluster_queue,
     "state": lambda row: row.state,
-    "gpus": lambda row: int(row.gpus),
+    "gpus": lambda row: float(row.gpus),
     "priority": lambda row: row.priority,
     "position": lambda row: _LAST if row.position is None else row.position,
 }
 GROUPED_BY: Final = ("state", "queue", "namespace", "user", "priority")
-_NUMBERS: Final = ("gpus", "priority", "position")
+_KINDS: Final[Mapping[str, type]] = {"gpus": float, "priority": int, "position": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def browse(rows: Iterable[JobRow], query: JobQuery, limit: int, token: str = "")
     value = SORTED_BY.get(query.sort)
     if value is None:
         raise BadRequest(f"sort: {query.sort!r} is none of {', '.join(SORTED_BY)}")
-    kind = int if query.sort in _NUMBERS else str
+    kind = _KINDS.get(query.sort, str)
     after = key_of(token, (kind, str, str)) if token else None
     total = 0
 

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from gpuaas.base.clock import Clock
 from gpuaas.engine.changes import Change, Evicted, Finished, Released
 from gpuaas.engine.engine import Engine
 from gpuaas.engine.lifecycle import LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
-from gpuaas.engine.values import Millis, StopPolicy
+from gpuaas.engine.values import Millis, StopPolicy, Workload
 
 _CYCLES: Final = 64
-_SECONDS: Final = 0.04  # of one trial: the loop is not held for longer
+_SECONDS: Final = 0.02  # of the cycles of one trial: others wait for the loop
 _NAMED: Final = 3  # namespaces named in a sentence
 MaySee = Callable[[str], bool]
 """Whether the user may list the workloads of a namespace."""
@@ -46,9 +46,46 @@ class Effect:
         return ", ".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What would become of a job that is submitted now."""
+
+    queue: str
+    """Its ClusterQueue; "" where its LocalQueue does not exist."""
+    starts: bool = False
+    position: int = 0
+    """Its place among those that wait in the ClusterQueue, from 1."""
+    evicts: tuple[str, ...] = ()
+    problem: str = ""
+    """Why no queue could take it as it is."""
+    whole: bool = True
+
+    def sentence(self, may_see: MaySee) -> str:
+        if not self.queue:
+            return "It would wait: the queue it names does not exist in this namespace"
+        if self.problem:
+            return f"It could not be admitted: {self.problem}"
+        if self.starts and self.evicts:
+            return f"It would start in queue {self.queue} by preempting {_counted(self.evicts, may_see)}"
+        if self.starts:
+            return f"It would start now in queue {self.queue}"
+        ahead = self.position - 1
+        behind = f"behind {ahead} job{'s' * (ahead != 1)}" if ahead > 0 else "first in line"
+        unsure = "" if self.whole else " (looked ahead for a moment only)"
+        return f"It would wait {behind} in queue {self.queue}: too little quota is free{unsure}"
+
+
 class Effects:
-    def __init__(self, engine: Engine, clock: Clock, parked_by: Callable[[str], str] = lambda _: "") -> None:
-        """`parked_by(key)`: why a workload that was evicted is not requeued, the reason of its condition `Requeued`."""
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        parked_by: Callable[[str], str] = lambda _: "",
+        read: Callable[[Any], Workload] | None = None,
+    ) -> None:
+        """`parked_by(key)`: why a workload that was evicted is not requeued, the reason of its condition `Requeued`.
+        `read`: a Workload object as the engine takes it."""
+        self._read = read
         self._engine = engine
         self._clock = clock
         self._parked_by = parked_by
@@ -62,6 +99,32 @@ class Effects:
         if item is None:
             return None
         return self._compared([replace(item.workload, priority=priority)])
+
+    def of_submission(self, obj: Any) -> Prediction:
+        """Of a Workload that is not stored (`kueue.submission`)."""
+        assert self._read is not None
+        workload = self._read(obj)
+        local = self._engine.local_queues.get(workload.queue_key)
+        if local is None or local.cluster_queue not in self._engine.forest.queues:
+            return Prediction("")
+        if workload.problem:
+            return Prediction(local.cluster_queue, problem=workload.problem)
+        now = round(self._clock.now() * 1000)
+        _, evicts, whole = self._tried([], (), now) if self._engine.unsettled() else (set[str](), set[str](), True)
+        then_starts, then_evicts, then_whole = self._tried([workload], (), now)
+        return Prediction(
+            local.cluster_queue,
+            workload.key in then_starts,
+            self._place_of(workload, local.cluster_queue),
+            tuple(sorted(then_evicts - evicts - {workload.key})),
+            whole=whole and then_whole,
+        )
+
+    def _place_of(self, workload: Workload, cluster_queue: str) -> int:
+        with self._engine.what_if() as engine:
+            engine.apply(workload)
+            waiting = engine.forest.queues[cluster_queue].pending.ordered()
+            return next((place for place, item in enumerate(waiting, 1) if item.key == workload.key), 0)
 
     def of_cluster_queue(self, name: str, policy: StopPolicy) -> Effect | None:
         """Of its stop policy; None: the engine does not know the queue."""
@@ -110,11 +173,11 @@ class Effects:
     def _tried(self, changes: list[Change], drained: Iterable[str], now: Millis) -> tuple[set[str], set[str], bool]:
         """What starts and what is evicted, and whether the engine settled. Evicted workloads release their quota."""
         starts, evicts = set[str](), set[str]()
-        end = self._clock.monotonic() + _SECONDS
         with self._engine.what_if() as engine:
             engine.apply(*changes)
             for key in drained:
                 engine.apply(Evicted(key, "Stopped"), Released(key))
+            end = self._clock.monotonic() + _SECONDS
             for _ in range(_CYCLES):
                 plan = engine.cycle(now)
                 starts |= {each.key for each in plan.admissions}

@@ -109,9 +109,13 @@ def _summary(score: View | None) -> View:
 
 
 def _by_hand(score: View | None) -> list[str]:
+    """The scores that are not as they were measured last, which the condition Measured lists as name=value."""
     said = str(_condition(score, "Measured").get("message", ""))
-    names = said.partition("; set by hand: ")[2]
-    return names.split(",") if names else []
+    if not said:
+        return []
+    measured = set(said.removeprefix("measured: ").partition("; ")[0].split(","))
+    shown = ((score or {}).get("status") or {}).get("scores") or ()
+    return [each["name"] for each in shown if f"{each['name']}={each['value']}" not in measured]
 
 
 def _problem(cluster: View, connection: View | None) -> tuple[str, str]:

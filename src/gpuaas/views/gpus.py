@@ -79,7 +79,7 @@ class Gpus:
     def listed(self, *, usage: bool = True, per_node: bool = True) -> list[GpuRow]:
         """By product and resource. Without `usage`, `used` and `free` are None; without `per_node`, only sums."""
         found: dict[tuple[str, str], list[NodeGpus]] = {}
-        cards: dict[tuple[str, str], list[Fraction]] = {}  # in all, and used
+        units: dict[tuple[str, str], dict[int, list[int]]] = {}  # by shares of a card: in all, and used
         for name in sorted(self._nodes) if per_node else self._nodes:
             node = self._nodes[name]
             for resource, total in node.gpus:
@@ -88,11 +88,11 @@ class Gpus:
                 key = (node.product, resource)
                 owners = self._owners_on(name, resource) if usage and per_node else {}
                 found.setdefault(key, []).append(NodeGpus(name, total, used, free, owners))
-                part = share_of(resource) / (node.shares if _is_shared(resource, node) else 1)
-                sums = cards.setdefault(key, [Fraction(0), Fraction(0)])
-                sums[0] += part * total
-                sums[1] += part * (used or 0)
-        users = self._users() if usage else {}
+                shares = node.shares if node.shares > 1 and _is_shared(resource, node) else 1
+                sums = units.setdefault(key, {}).setdefault(shares, [0, 0])
+                sums[0] += total
+                sums[1] += used or 0
+        users, cards = self._users() if usage else {}, {key: _cards(key[1], by) for key, by in units.items()}
         return [_row(key, parts, cards[key], per_node, users.get(key, {})) for key, parts in sorted(found.items())]
 
     def offers(self) -> list[NodeOffer]:
@@ -195,6 +195,13 @@ def _node_of(obj: View) -> _Node:
 def _is_shared(resource: str, node: _Node) -> bool:
     renamed = any(name == f"{GPU}.shared" for name, _ in node.gpus)
     return resource == (f"{GPU}.shared" if renamed else GPU)
+
+
+def _cards(resource: str, units: Mapping[int, Sequence[int]]) -> tuple[Fraction, Fraction]:
+    """How many whole cards these are, in all and used; `units` by the shares a card is divided into."""
+    part = share_of(resource)
+    in_all, used = (sum((part * sums[at] / shares for shares, sums in units.items()), Fraction(0)) for at in (0, 1))
+    return in_all, used
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""Who held how many GPUs in the last hour, by ClusterQueue: intervals from Workloads as they come and go.
+"""How many GPUs each ClusterQueue held in the last hour: intervals from Workloads as they come and go.
 
 A Workload that holds quota opens an interval when its quota was reserved; it ends when the Workload finishes, is evicted
 or is deleted. After a start, runs that were preempted are known from the ledger; a run that a Workload's own conditions

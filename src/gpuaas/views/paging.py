@@ -17,7 +17,7 @@ from gpuaas.base.errors import BadRequest
 MOST = 5_000  # rows in one answer; encoding them takes about 10 ms
 _LONGEST_TOKEN = 2_000
 
-Key = tuple[str | int, ...]
+Key = tuple[str | int | float, ...]
 
 
 def limit_of(asked: int | None) -> int:

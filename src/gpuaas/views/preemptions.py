@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,8 @@ from gpuaas.base.quantity import parse_quantity
 from gpuaas.kueue.ledger import is_gpu
 
 View = Mapping[str, Any]
+MOST: Final = 20_000
+"""Entries that are kept for pages, the newest; the ledger itself keeps what its objects say."""
 
 
 class PartyRow(msgspec.Struct, rename="camel", gc=False):
@@ -51,6 +53,8 @@ class Preemptions:
         if entry is not None:
             row = self._rows[key] = row_of(entry)
             insort(self._by_time, (row.at, key))
+            if len(self._by_time) > MOST:
+                del self._rows[self._by_time.pop(0)[1]]
 
     def latest(
         self, takes: Callable[[str], bool], since: str = "", before: tuple[str, str] | None = None

@@ -56,6 +56,10 @@ class Queues:
     def cluster_queue_of(self, namespace: str, name: str) -> str:
         return self._local.get((namespace, name), "")
 
+    def leading_to(self, cluster_queue: str) -> list[tuple[str, str]]:
+        """Namespace and name of the LocalQueues of a ClusterQueue."""
+        return sorted(where for where, leads in self._local.items() if leads == cluster_queue)
+
     def of_namespace(self, namespace: str) -> set[str]:
         """The ClusterQueues that the namespace has a LocalQueue for."""
         return {queue for (where, _), queue in self._local.items() if where == namespace}

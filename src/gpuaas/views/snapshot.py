@@ -21,6 +21,7 @@ from gpuaas.client.kueue import (
 )
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, STATEFUL_SETS
+from gpuaas.views.cards import Cards
 from gpuaas.views.dashboard import FOLLOWED_BY_PAGES, Dashboard
 from gpuaas.views.flavors import Flavors
 from gpuaas.views.free import Left, Stock, free_rows, stock_of
@@ -60,6 +61,7 @@ class Snapshot:
         self.flavors = Flavors()
         self.queues = Queues(self.flavors)
         self.gpus = Gpus()
+        self.cards = Cards()
         self.places = Places()
         self.jobs = Jobs(self.queues.cluster_queue_of, self.flavors)
         self.dashboard = None if now is None else Dashboard(self.queues.cluster_queue_of, now)
@@ -100,12 +102,14 @@ class Snapshot:
     def _node_changed(self, _: str, name: str, obj: View | None) -> None:
         self._stock = None
         self.gpus.node_changed(name, obj)
+        self.cards.node_changed(name, obj)
 
     def _flavor_changed(self, _: str, name: str, obj: View | None) -> None:
         self._stock = None
         self.flavors.changed(name, obj)
 
     def _pod_changed(self, namespace: str, name: str, obj: View | None) -> None:
+        self.cards.pod_changed(namespace, name, obj)
         if self.gpus.pod_changed(namespace, name, obj):
             self._stock = None
         self.places.pod_changed(namespace, name, obj)

@@ -6,7 +6,7 @@ another one by then, nothing is done and the page asks again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuaas.apiserver.http import Answer
@@ -32,7 +32,8 @@ class Acting:
         effect = problem = ""
         if chosen or all(each.value for each in action.fields):
             effect, problem = await _effect(action, visit, form)
-        return self._shown(asked, visit, action, form, effect, problem=problem)
+        suggestions = {each.name: await each.suggests(visit) for each in action.fields if each.suggests is not None}
+        return self._shown(asked, visit, action, form, effect, problem=problem, suggestions=suggestions)
 
     async def perform(
         self, asked: Asked, session: Session, user: User, action: Action, parts: Mapping[str, str], form: dict[str, str]
@@ -62,6 +63,7 @@ class Acting:
         *,
         problem: str = "",
         status: int = 200,
+        suggestions: Mapping[str, Sequence[str]] | None = None,
     ) -> Answer:
         title = named(action.title, visit.parts)
         names: dict[str, Any] = {
@@ -72,6 +74,7 @@ class Acting:
             "form": form,
             "effect": effect,
             "problem": problem,
+            "suggestions": suggestions or {},
         }
         return wire.page(self._door.renderer.page("action.html", names), status)
 

@@ -9,14 +9,17 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from gpuaas.base.errors import BadRequest, NotFound, Unavailable
+from gpuaas.base.errors import ApiError, BadRequest, NotFound, Unavailable
 from gpuaas.base.numbers import integer
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES, PRIORITY_CLASSES, WORKLOADS
 from gpuaas.client.protocol import Object, Resource
 from gpuaas.engine.values import StopPolicy
 from gpuaas.kueue.integrations.keys import PRIORITY_CLASS
 from gpuaas.views.effects import Effect, Effects
+from gpuaas.web.card_actions import CARD_ACTIONS
+from gpuaas.web.notebook_actions import NOTEBOOK_ACTIONS
 from gpuaas.web.page import Action, Field, Form, Visit
+from gpuaas.web.pages.submit import SUBMIT
 
 _HIGHEST: Final = 2**31 - 1
 _JOB: Final = "/jobs/{namespace}/{kind}/{name}"
@@ -87,6 +90,13 @@ async def _priority(visit: Visit, form: Form) -> tuple[str, int]:
         return "", value
     found = await visit.api.get(PRIORITY_CLASSES, asked)
     return asked, found["value"]
+
+
+async def _priority_classes(visit: Visit) -> list[str]:
+    try:
+        return sorted(each["metadata"]["name"] for each in await visit.api.list(PRIORITY_CLASSES))
+    except ApiError:
+        return []
 
 
 async def _owner(visit: Visit, workload: str) -> tuple[Resource, str]:
@@ -184,6 +194,8 @@ def _queue_actions(resource: Resource, path: str, name: str, back: str) -> tuple
 
 
 ACTIONS: Final = (
+    *NOTEBOOK_ACTIONS,
+    *SUBMIT,
     Action(
         "cancel",
         f"{_JOB}/cancel",
@@ -204,8 +216,16 @@ ACTIONS: Final = (
         _effect_of_priority,
         _change_priority,
         _JOB,
-        (Field("priority", "Priority", hint="a WorkloadPriorityClass, or a number where the job has no class"),),
+        (
+            Field(
+                "priority",
+                "Priority",
+                hint="a WorkloadPriorityClass, or a number where the job has no class",
+                suggests=_priority_classes,
+            ),
+        ),
     ),
     *_queue_actions(CLUSTER_QUEUES, "/queues/{name}", "queue", "/queues/{name}"),
     *_queue_actions(LOCAL_QUEUES, "/localqueues/{namespace}/{name}", "local-queue", "/quota"),
+    *CARD_ACTIONS,
 )

@@ -40,6 +40,14 @@ class CallerApi:
         items: list[Object] = found.get("items") or []
         return items
 
+    async def create(self, resource: Resource, obj: Object, namespace: str = "", *, dry_run: bool = False) -> Object:
+        query = {"dryRun": "All"} if dry_run else {}
+        return await self._json("POST", _path(resource, namespace), query, obj)
+
+    async def notebook_link(self, namespace: str, name: str) -> str:
+        path = f"/notebook-links/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        return str((await self._json("POST", path, {}, {}))["url"])
+
     async def patch(
         self, resource: Resource, name: str, patch: Object, namespace: str = "", *, kind: PatchKind = PatchKind.MERGE
     ) -> Object:

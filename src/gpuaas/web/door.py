@@ -26,7 +26,7 @@ from gpuaas.apiserver.http import Answer, Request, Response
 from gpuaas.apiserver.security.identity import User
 from gpuaas.apiserver.views import Views
 from gpuaas.base.clock import Clock
-from gpuaas.base.errors import ApiError, Unavailable
+from gpuaas.base.errors import ApiError, Unauthorized, Unavailable
 from gpuaas.base.numbers import natural
 from gpuaas.client.protocol import Resource
 from gpuaas.web import guard, wire
@@ -284,7 +284,7 @@ class Door:
         found = self.pages.find(path)
         if found is None or not found[0].fragments:
             return wire.words(f"there is no live page {path}", 404)
-        session, user = who
+        session, _ = who
         page, parts = found
         shown = Request(asked.request.transport)
         shown.method, shown.path, shown.query, shown.headers = "GET", path, search, asked.request.headers
@@ -294,21 +294,21 @@ class Door:
         source = Source(
             (session.key, asked.place.cluster.name, self.theme(asked), there.address),
             session,
-            partial(self._fragments, there, session, user, page, parts),
+            partial(self._fragments, there, session, page, parts),
             lambda: max((store.changed(each) for each in follows), default=0),
             lambda: store.revision,
         )
-        return self.hub.stream(source, natural(since) or 0)
+        return self.hub.stream(source, natural(since) or 0, http1=asked.plain)
 
     def _prefixes(self, cluster: Cluster, follows: tuple[Resource, ...]) -> list[str]:
         found = (cluster.catalogue.find(each.group, each.version, each.plural) for each in follows)
         return [each[0].prefix for each in found if each is not None]
 
-    async def _fragments(
-        self, asked: Asked, session: Session, user: User, page: Page, parts: Mapping[str, str]
-    ) -> dict[str, str]:
-        current = self.sessions.user(session, asked.place.cluster.name) or user
-        names = await self._names_of(asked, self.visit(asked, session, current, parts), page)
+    async def _fragments(self, asked: Asked, session: Session, page: Page, parts: Mapping[str, str]) -> dict[str, str]:
+        user = self.sessions.user(session, asked.place.cluster.name)  # with the groups of now
+        if user is None:
+            raise Unauthorized
+        names = await self._names_of(asked, self.visit(asked, session, user, parts), page)
         found = {}
         for name in page.fragments:
             found[name] = self.renderer.fragment(page.template, name, names)

@@ -50,6 +50,14 @@ class Api(Protocol):
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", limit: int = 500
     ) -> Sequence[Object]: ...
 
+    async def create(
+        self, resource: Resource, obj: Object, namespace: str = "", *, dry_run: bool = False
+    ) -> Object: ...
+
+    async def notebook_link(self, namespace: str, name: str) -> str:
+        """A one-time link that opens a notebook."""
+        ...
+
     async def patch(
         self, resource: Resource, name: str, patch: Object, namespace: str = "", *, kind: PatchKind = PatchKind.MERGE
     ) -> Object: ...
@@ -124,6 +132,8 @@ class Field:
     """What it may be, each with its words; none: any text."""
     hint: str = ""
     longest: int = 253
+    suggests: Callable[[Visit], Awaitable[Sequence[str]]] | None = None
+    """Texts that are offered while one types."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,8 @@ class Renderer:
         )
         self._environment.filters["when"] = when
         self._environment.globals["svg"] = svg
+        for name in self._environment.list_templates():  # compiled now, in the thread that loads the pages
+            self._environment.get_template(name)
         self._environment.globals["ui"] = self._environment.get_template("components.html").module
 
     def page(self, template: str, names: Mapping[str, Any]) -> str:

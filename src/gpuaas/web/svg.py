@@ -217,9 +217,11 @@ def _title(words: str) -> str:
 
 
 def number(amount: float) -> str:
-    """`16`, `1,024`, `0.5`; a zero is a zero."""
+    """`16`, `1,024`, `0.14`, `88.6`; a zero is a zero."""
     whole = round(amount)
-    return f"{whole:,}" if abs(amount - whole) < 0.05 else f"{amount:,.1f}"
+    if abs(amount - whole) < 0.005:
+        return f"{whole:,}"
+    return f"{amount:,.1f}" if amount >= 10 else f"{amount:.2f}".rstrip("0")
 
 
 def share(amount: float, most: float, label: str) -> Markup:

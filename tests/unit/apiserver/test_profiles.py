@@ -219,6 +219,21 @@ def test_a_missing_profile_is_refused_in_upstreams_words_when_strict(kind: Api, 
     )
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"minCount": 1, "defaultCount": "lots"}, "spec.identifiers[0].defaultCount: 'lots' is no amount"),
+        ({"minCount": 5, "defaultCount": 5, "maxCount": 4}, "cannot exceed the maximum"),
+        ({"minCount": 1, "defaultCount": 2, "maxCount": 4}, ""),
+    ],
+)
+def test_the_author_of_a_profile_is_warned_of_what_the_schema_lets_pass(kind: Api, counts: Any, words: str) -> None:
+    spec = {"identifiers": [{"displayName": "CPU", "identifier": "cpu", **counts}]}
+    made = kind.send("POST", NEW, {"metadata": {"name": "warned"}, "spec": spec}, dryRun="All")
+    assert made.status == 201
+    assert any(words in each for each in made.warnings) if words else not made.warnings
+
+
 def test_strictly_only_upstreams_kinds_are_looked_at(strict: Api) -> None:
     job = {
         "metadata": {"name": "j", "annotations": {NAME: "gone"}},

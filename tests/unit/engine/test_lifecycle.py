@@ -112,29 +112,33 @@ def test_retries_are_forgotten_when_one_that_was_put_back_is_deactivated() -> No
     assert (state.requeue_count, state.requeue_at) == (0, None)
 
 
-@pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", None), ("Ready", None), ("Pending", 1)])
-def test_what_an_eviction_leaves_of_the_retries_a_check_has_counted(state: CheckState, counted: int | None) -> None:
+@pytest.mark.parametrize(
+    ("check_state", "counted"), [("Retry", 2), ("Rejected", None), ("Ready", None), ("Pending", 1)]
+)
+def test_what_an_eviction_leaves_of_the_retries_a_check_has_counted(
+    check_state: CheckState, counted: int | None
+) -> None:
     state = settled(reserve(WorkloadState(), "cq", ("prov",), 0), 0, CHECKED)
-    state = set_check(state, CheckStatus("prov", state, retry_count=1))
+    state = set_check(state, CheckStatus("prov", check_state, retry_count=1))
     assert evict(state, "Preempted", "", 1).checks[0].retry_count == counted
 
 
-@pytest.mark.parametrize(("state", "counted"), [("Retry", 2), ("Rejected", 1), ("Ready", 1), ("Pending", 1)])
+@pytest.mark.parametrize(("check_state", "counted"), [("Retry", 2), ("Rejected", 1), ("Ready", 1), ("Pending", 1)])
 def test_what_the_autoscalers_check_counted_and_adds_to_pods_outlives_an_eviction(
-    state: CheckState, counted: int
+    check_state: CheckState, counted: int
 ) -> None:
     state = settled(reserve(WorkloadState(), "cq", ("prov",), 0), 0, CHECKED)
-    state = set_check(state, CheckStatus("prov", state, retry_count=1, updates=("labels",)))
+    state = set_check(state, CheckStatus("prov", check_state, retry_count=1, updates=("labels",)))
     lasting = lasting_checks([Check("prov", controller="kueue.x-k8s.io/provisioning-request"), Check("other")])
     [left] = evict(state, "Preempted", "", 1, lasting=lasting).checks
     assert (left.state, left.retry_count, left.updates) == ("Pending", counted, ("labels",))
 
 
-@pytest.mark.parametrize("state", ["Pending", "Ready"])
-def test_who_runs_goes_on_when_its_queue_asks_for_one_more_check(state: str) -> None:
+@pytest.mark.parametrize("check_state", ["Pending", "Ready"])
+def test_who_runs_goes_on_when_its_queue_asks_for_one_more_check(check_state: str) -> None:
     state = settled(admitted(), MINUTE, CHECKED)
     assert state.checks == (CheckStatus("prov", since=MINUTE),)
-    state = settled(set_check(state, CheckStatus("prov", state)), 2 * MINUTE, CHECKED)
+    state = settled(set_check(state, CheckStatus("prov", check_state)), 2 * MINUTE, CHECKED)
     assert is_true(state.admitted)
 
 

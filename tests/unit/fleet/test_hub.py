@@ -463,3 +463,14 @@ async def test_a_cluster_that_an_admin_wired_by_hand_is_not_connected_twice() ->
         on.cluster.remove(MULTIKUEUE_CLUSTERS, "by-hand")
         await on.advance(1)
         assert on.connected() == ["a", "b"]
+
+
+@scenario
+async def test_strict_leaves_the_placement_check_on_workloads_unanswered_as_the_original_does() -> None:
+    async with fleet_stage("spoke1", strict=True) as on:
+        await on.join("spoke1")
+        with_queue(on)
+        workload(on, "job", reserved=True)
+        await on.advance(60)
+        assert states(on, "job") == {"mk": "Pending", "place": "Pending"}
+        assert clusters_of(on) == ["spoke1"]

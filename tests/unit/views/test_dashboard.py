@@ -13,7 +13,7 @@ from gpuaas.base.clock import rfc3339
 from gpuaas.base.errors import BadRequest
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, PREEMPTIONS, WORKLOADS
 from gpuaas.views.browse import JobQuery, browse, counted
-from gpuaas.views.dashboard import Dashboard
+from gpuaas.views.dashboard import CohortRow, Dashboard
 from gpuaas.views.snapshot import Snapshot
 
 Object = dict[str, Any]
@@ -141,6 +141,16 @@ def test_the_ledger_is_read_from_its_end_back_to_a_time() -> None:
     assert [row.name for _, row in seen.preemptions.latest(anywhere, before=first[0])] == ["p90", "p500"]
 
 
+def test_of_a_long_ledger_the_newest_entries_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuaas.views.preemptions.MOST", 2)
+    seen = snapshot(preemptions=[preemption(f"p{ago}", "a/x", "b/y", ago=ago) for ago in (500, 20, 90)])
+    assert seen.dashboard is not None
+    assert [row.name for _, row in seen.dashboard.preemptions.latest(anywhere)] == ["p20", "p90"]
+    seen.take(PREEMPTIONS, "a", "p500", None)
+    seen.take(PREEMPTIONS, "a", "p20", None)
+    assert [row.name for _, row in seen.dashboard.preemptions.latest(anywhere)] == ["p90"]
+
+
 def test_an_entry_names_both_jobs_and_counts_gpus_alone() -> None:
     ((_, row),) = dashboard(preemptions=[preemption("p", "a/x", "b/y", gpus=4, ran=60)]).preemptions.latest(anywhere)
     assert (row.victim.job, row.victim.workload, row.preemptor.job) == ("job/x", "job-x", "job/y")
@@ -150,12 +160,14 @@ def test_an_entry_names_both_jobs_and_counts_gpus_alone() -> None:
 # Cohorts.
 
 
-def test_a_cohort_s_parent_is_known_until_it_goes() -> None:
-    seen = snapshot(cohorts=[{"metadata": {"name": "ml"}, "spec": {"parentName": "all"}}])
+def test_a_cohort_s_parent_and_own_quota_are_known_until_it_goes() -> None:
+    group = {"flavors": [{"name": "h200", "resources": [{"name": "nvidia.com/gpu", "nominalQuota": 4}]}]}
+    spec = {"parentName": "all", "resourceGroups": [group]}
+    seen = snapshot(cohorts=[{"metadata": {"name": "ml"}, "spec": spec}])
     assert seen.dashboard is not None
-    assert seen.dashboard.parents == {"ml": "all"}
+    assert seen.dashboard.cohorts == {"ml": CohortRow("all", {("h200", "nvidia.com/gpu"): "4"})}
     seen.take(COHORTS, "", "ml", None)
-    assert seen.dashboard.parents == {}
+    assert seen.dashboard.cohorts == {}
 
 
 # Jobs by any column.

@@ -18,8 +18,10 @@ from gpuaas.base.errors import NotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, PREEMPTIONS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import EVENTS, NODES, PODS
+from gpuaas.views.notebooks import NOTEBOOKS
 from gpuaas.views.snapshot import Snapshot
 from gpuaas.web.page import Page, Visit
+from gpuaas.web.pages.profiles import PROFILES
 from gpuaas.web.render import Renderer
 from gpuaas.web.routes import named
 
@@ -50,12 +52,18 @@ class Api:
             found = [each for each in found if fields == f"involvedObject.name={each['involvedObject']['name']}"]
         return found[:limit]
 
+    async def create(self, resource: Resource, obj: Object, namespace: str = "", *, dry_run: bool = False) -> Object:
+        return obj
+
+    async def notebook_link(self, namespace: str, name: str) -> str:
+        return f"http://{name}--{namespace}.localhost:1/.gpuaas/open/secret"
+
     async def log(self, pod: str, namespace: str, *, container: str = "", tail_lines: int = 100) -> str:
         return self._logs.get(pod, "")
 
 
-class Town:
-    """Objects of one cluster; `visit` is a request over them."""
+class Fake:
+    """One cluster from lists of objects; `visit` is a request to it."""
 
     def __init__(
         self,
@@ -75,10 +83,12 @@ class Town:
             "nodes": NODES,
             "pods": PODS,
             "events": EVENTS,
+            "notebooks": NOTEBOOKS,
+            "profiles": PROFILES,
         }
         self.snapshot = Snapshot(lambda: NOW)
         for name, objects in lists.items():
-            if name != "events":
+            if name not in ("events", "notebooks", "profiles"):
                 self.snapshot.take_all(kinds[name], objects)
         explained = why or {}
 
@@ -173,3 +183,7 @@ def _party(text: str) -> Object:
         "namespace": where, "name": f"job-{job}", "uid": f"uid-{where}-job-{job}", "clusterQueue": where,
         "priority": 0, "owner": f"Job/{job}",
     }  # fmt: skip
+
+
+Town = Fake
+"""The name that tests of other pages import."""

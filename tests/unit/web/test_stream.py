@@ -53,9 +53,12 @@ class Shown:
         self.over: set[str] = set()
         self.hub = Hub(self.clock, lambda session: session.name in self.over and self.end(session))
         self.parts = {"free": "8", "jobs": "none"}
-        self.revision = 10
+        self.revision = 10  # of the store
+        self.changed = 10  # of what the page follows
         self.renders = 0
         self.fails: Exception | None = None
+        self.open_to_render = asyncio.Event()
+        self.open_to_render.set()
 
     def end(self, session: Session) -> bool:
         ends, session.ends = session.ends, set()
@@ -64,21 +67,32 @@ class Shown:
         return True
 
     def source(self, key: str = "page") -> Source:
-        return Source((key,), self.session, self.render, lambda: self.revision, lambda: self.revision)
+        return Source(
+            (key,),
+            self.session,
+            self.quick if key == "quick" else self.render,
+            lambda: self.changed,
+            lambda: self.revision,
+        )
 
     async def render(self) -> Mapping[str, str]:
         self.renders += 1
+        await self.open_to_render.wait()
         if self.fails is not None:
             raise self.fails
         return dict(self.parts)
 
-    def open(self, since: int, key: str = "page") -> Writer:
+    async def quick(self) -> Mapping[str, str]:
+        return dict(self.parts)
+
+    def open(self, since: int, key: str = "page", *, http1: bool = False) -> Writer:
         writer = Writer()
-        writer.gone = self.hub.stream(self.source(key), since).start(writer)
+        writer.gone = self.hub.stream(self.source(key), since, http1=http1).start(writer)
         return writer
 
     def change(self, **parts: str) -> None:
         self.revision += 1
+        self.changed = self.revision
         self.parts |= parts
 
     async def later(self, seconds: float) -> None:
@@ -121,6 +135,23 @@ def test_a_page_that_is_older_than_the_store_gets_what_it_lacks() -> None:
         writer = shown.open(9)
         await shown.later(1)
         assert writer.fragments() == [{"free": "8", "jobs": "none"}]
+
+    play(story)
+
+
+def test_what_the_page_does_not_follow_sends_nothing() -> None:
+    """Between the page and its stream, and later: leases are renewed all the time."""
+
+    async def story(shown: Shown) -> None:
+        shown.revision += 5
+        writer = shown.open(10)
+        await shown.later(1)
+        shown.renders = 0
+        for _ in range(20):
+            shown.revision += 1
+            await shown.later(0.25)
+        assert writer.fragments() == []
+        assert shown.renders == 0
 
     play(story)
 
@@ -289,5 +320,60 @@ def test_without_readers_nothing_is_rendered() -> None:
             shown.change(free="x")
             await shown.later(1)
         assert shown.renders == 0
+
+    play(story)
+
+
+def test_a_page_that_takes_long_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PATIENCE", 0.01)
+
+    async def story(shown: Shown) -> None:
+        shown.open_to_render.clear()
+        slow, quick = shown.open(9), shown.open(9, "quick")
+        await asyncio.sleep(0.05)
+        await shown.later(1)
+        shown.change(free="7")
+        await asyncio.sleep(0.05)
+        await shown.later(1)
+        assert quick.fragments()[-1] == {"free": "7"}
+        assert shown.renders == 1, "a render that is under way is not begun again"
+        assert slow.fragments() == []
+        shown.open_to_render.set()
+        await shown.later(1)
+        assert slow.fragments()[-1]["free"] == "7"
+
+    play(story)
+
+
+def test_addresses_opened_one_after_the_other_are_not_all_remembered() -> None:
+    async def story(shown: Shown) -> None:
+        for number in range(200):
+            shown.open(10, f"page {number}").close()
+            await shown.later(0.1)
+        assert shown.hub.channels <= 10
+
+    play(story)
+
+
+def test_over_http1_a_browser_keeps_connections_free() -> None:
+    """It has six for all its windows: the oldest stream gives way, and gets what it missed when it comes back."""
+
+    async def story(shown: Shown) -> None:
+        writers = [shown.open(10, f"window {number}", http1=True) for number in range(6)]
+        await shown.later(1)
+        assert [each.closed for each in writers] == [True, True, False, False, False, False]
+        assert writers[0].heard[-1][0] == "crowded"
+        shown.change(free="7")
+        await shown.later(1)
+        again = shown.open(10, "window 0", http1=True)
+        await shown.later(1)
+        assert again.fragments()[-1]["free"] == "7"
+        assert writers[2].closed
+        assert sum(not each.closed for each in (*writers, again)) == 4
+        for each in (*writers, again):
+            if not each.closed:
+                each.close()
+        assert not shown.hub._crowds
+        assert len(shown.hub) == 0
 
     play(story)

@@ -89,7 +89,10 @@ def test_a_team_s_colour_follows_from_the_names_and_eight_teams_have_eight() -> 
     assert set(svg.tones([*names, "one-more"]).values()) == set(svg.tones(names).values())
 
 
-@pytest.mark.parametrize(("amount", "words"), [(0, "0"), (16, "16"), (1024, "1,024"), (0.5, "0.5"), (2.001, "2")])
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [(0, "0"), (16, "16"), (1024, "1,024"), (0.5, "0.5"), (1 / 7, "0.14"), (88.63, "88.6"), (2.001, "2")],
+)
 def test_numbers_are_short(amount: float, words: str) -> None:
     assert svg.number(amount) == words
 

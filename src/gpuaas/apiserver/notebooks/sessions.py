@@ -21,6 +21,7 @@ from gpuaas.base.clock import Clock
 LINK_SECONDS: Final = 300.0
 COOKIE_SECONDS: Final = 12 * 3600.0
 _MOST_LINKS: Final = 1000  # at a time; the oldest give way
+_MOST_OF_A_USER: Final = 50
 _LONGEST: Final = 3072  # bytes of a cookie
 
 
@@ -52,6 +53,9 @@ class Sessions:
 
     def link(self, user: User, place: Place) -> str:
         """A secret that becomes a cookie once."""
+        own = [key for key, each in self._links.items() if each.user == user.name]
+        for key in own[: max(len(own) - _MOST_OF_A_USER + 1, 0)]:
+            del self._links[key]
         while len(self._links) >= _MOST_LINKS:
             del self._links[next(iter(self._links))]
         secret = secrets.token_urlsafe(32)
@@ -71,7 +75,9 @@ class Sessions:
 
     def read(self, cookie: str) -> Session | None:
         payload, _, signature = cookie.partition(".")
-        if len(cookie) > _LONGEST or not hmac.compare_digest(self._sign(payload.encode()), signature):
+        if len(cookie) > _LONGEST or not cookie.isascii():
+            return None
+        if not hmac.compare_digest(self._sign(payload.encode()), signature):
             return None
         try:
             found = msgspec.json.decode(urlsafe_b64decode(payload), type=Session)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuaas.cli.context import Target, on_a_cluster
-from gpuaas.cli.doctor import gpus, queues, server, sharing
+from gpuaas.cli.doctor import fleet, gpus, queues, server, sharing
 from gpuaas.cli.doctor.finding import ClusterCheck, Finding, Level, LocalCheck, worst_first
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ CLUSTER_CHECKS: tuple[ClusterCheck, ...] = (
     sharing.check_shares,
     sharing.check_memory,
     sharing.check_closed_nodes,
+    fleet.check_fleet,
 )
 
 _COLORS: dict[Level, str] = {"red": "red", "yellow": "yellow", "green": "green"}
@@ -36,7 +37,7 @@ def doctor(target: Target) -> None:
     home = Home.default()
     findings = [finding for check in LOCAL_CHECKS for finding in check(home)]
     try:
-        findings += target.work(lambda client, _: _ask_cluster(client, CLUSTER_CHECKS))
+        findings += target.work(lambda client, _: ask_cluster(client, CLUSTER_CHECKS))
     except click.ClickException as error:
         findings.append(Finding("red", "cluster-answers", error.message, "gpuaas status"))
     findings = worst_first(findings)
@@ -45,7 +46,7 @@ def doctor(target: Target) -> None:
         raise SystemExit(1)
 
 
-async def _ask_cluster(client: "HttpClient", checks: Sequence[ClusterCheck]) -> list[Finding]:
+async def ask_cluster(client: "HttpClient", checks: Sequence[ClusterCheck]) -> list[Finding]:
     from gpuaas.base.errors import ApiError
 
     findings: list[Finding] = []

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuaas.base.numbers import natural
 from gpuaas.cli.doctor.finding import Finding
 
 if TYPE_CHECKING:
@@ -111,9 +112,9 @@ def _more_memory(node: str, labels: Mapping[str, str], pod: tuple[str, str]) -> 
     """Memory that hardware keeps apart where the card has MIG, else larger shares."""
     if node and labels.get("nvidia.com/mig.capable") == "true":
         return f"kubectl label node {node} nvidia.com/mig.config=all-balanced --overwrite"
-    replicas = labels.get("nvidia.com/gpu.replicas", "")
-    if node and replicas.isdigit() and int(replicas) > 2:
-        return f"gpuaas share {node} --replicas {int(replicas) // 2}"
+    replicas = natural(labels.get("nvidia.com/gpu.replicas", "")) or 1
+    if node and replicas > 2:
+        return f"gpuaas share {node} --replicas {replicas // 2}"
     return f"gpuaas share {node} --off" if node else f"kubectl describe pod -n {pod[0]} {pod[1]}"
 
 

@@ -117,9 +117,10 @@ class GpuNodes(Controller):
                 self.queue.add(name)
             return None
         node = self._nodes.get("", key)
-        if node is not None:
-            return await self._settle(key, node)
-        return None
+        if node is None:
+            return None
+        await asyncio.sleep(0)  # at a start thousands of nodes are looked at, most of which need no write
+        return await self._settle(key, node)
 
     # What is configured
 

@@ -241,6 +241,8 @@ class PodController(QueueableController):
         self.created(pods[0], await self.client.create(WORKLOADS, workload, metadata["namespace"]))
 
     async def start(self, job: Object, workload: Object) -> None:
+        if (workload.get("status") or {}).get("clusterName"):
+            return  # MultiKueue runs it on a worker: the pods here keep their gate
         message = f"Admitted by clusterQueue {workload['status']['admission']['clusterQueue']}"
         try:
             infos = {info.name: info for info in podsets.from_admission(workload, self.flavor)}

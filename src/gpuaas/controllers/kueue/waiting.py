@@ -1,7 +1,7 @@
 """Why workloads wait, in one word each, as the scheduler found when it last looked: for pages that show whole queues.
 
-Workloads of one shape fare alike, so the word is kept by shape: recording costs what a cycle passed over, and counting a
-queue costs its shapes, not its workloads. `gpuaas why` judges one workload again and in full (engine.explain).
+Workloads of one shape fare alike, so the word is kept by shape: recording costs what a cycle skipped, and counting a
+queue costs its shapes, not its workloads. `gpuaas why` judges one workload again, in full (engine.explain).
 """
 
 from collections import Counter
@@ -23,10 +23,10 @@ class WaitingReasons:
         self._tokens: WeakKeyDictionary[Shape, Token] = WeakKeyDictionary()
 
     def looked(self, plan: Plan) -> None:
-        for passed in plan.skipped:
-            item = self._engine.items.get(passed.key)
+        for skipped in plan.skipped:
+            item = self._engine.items.get(skipped.key)
             if item is not None:
-                self._tokens[item.shape] = passed.token
+                self._tokens[item.shape] = skipped.token
 
     def of(self, key: str) -> str:
         """The reason of one workload (`namespace/name`); "" where it does not wait."""

@@ -2,5 +2,5 @@
 
 Registration: `clusters`, `sets`. Choice: `placements`. The add-on: `addons`, `permissions`, `connections`, `checks`. What
 an agent does on each spoke, done from the hub through the worker's kubeconfig: `joining`, `heartbeat`, `accounts`,
-`mirror`, `publish`. `hub` starts them. Which workers run a job is MultiKueue's decision, not made here.
+`mirror`, `dependencies`, `publish`, `quotas`. `hub` starts them. Which workers run a job is MultiKueue's decision, not made here.
 """

@@ -26,10 +26,11 @@ from gpuaas.fleet.hub.names import (
 from gpuaas.fleet.hub.view import FleetView, placement_of, scored, to_all
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.events import NORMAL
-from gpuaas.runtime.metadata import Key, finalizers_of, is_deleting, key_of
+from gpuaas.runtime.metadata import Key, annotations_of, finalizers_of, is_deleting, key_of
 from gpuaas.runtime.writes import write_status
 
 FINALIZER: Final = "kueue-addon.open-cluster-management.io/admissioncheck-cleanup"
+QUOTA_MANAGEMENT: Final = "gpuaas.dev/quota-management"  # annotation of a Placement: Automated or Manual
 MARGIN: Final = 10  # points of a total score by which a cluster overtakes another of the same membership
 _TOGETHER: Final = 0.05
 _RETRY: Final = 5.0
@@ -123,16 +124,16 @@ class PlacementChecks(Controller):
         before = list(((known or {}).get("spec") or {}).get("clusters") or ())
         totals = self._view.schedule(placement, self.clock.now()).totals
         clusters = ordered(chosen, totals, before)
+        management = annotations_of(placement).get(QUOTA_MANAGEMENT)
+        spec = {"clusters": clusters, **({"quotaManagement": management} if management else {})}
         if known is None:
             head = {"apiVersion": MULTIKUEUE_CONFIGS.api_version, "kind": MULTIKUEUE_CONFIGS.kind}
             try:
-                await self.client.create(
-                    MULTIKUEUE_CONFIGS, {**head, "metadata": {"name": name}, "spec": {"clusters": clusters}}
-                )
+                await self.client.create(MULTIKUEUE_CONFIGS, {**head, "metadata": {"name": name}, "spec": spec})
             except AlreadyExists:
                 return  # its news queue the check again
-        elif clusters != before:
-            await self.client.patch(MULTIKUEUE_CONFIGS, name, {"spec": {"clusters": clusters}})
+        elif clusters != before or (management and known["spec"].get("quotaManagement") != management):
+            await self.client.patch(MULTIKUEUE_CONFIGS, name, {"spec": spec})
 
     async def _delete_config(self, name: str) -> None:
         if self._configs.get("", name) is None:

@@ -17,6 +17,7 @@ from gpuaas.fleet.hub.addons import AddOnController, offer
 from gpuaas.fleet.hub.checks import CheckStates, PlacementChecks
 from gpuaas.fleet.hub.clusters import ManagedClusterController
 from gpuaas.fleet.hub.connections import ConnectionController
+from gpuaas.fleet.hub.dependencies import DependencyController
 from gpuaas.fleet.hub.heartbeat import HeartbeatController
 from gpuaas.fleet.hub.joining import JoiningController
 from gpuaas.fleet.hub.mirror import MirrorController
@@ -24,6 +25,7 @@ from gpuaas.fleet.hub.names import KUEUE_NAMESPACE, LOCAL, UNAVAILABLE, UNREACHA
 from gpuaas.fleet.hub.permissions import PermissionController
 from gpuaas.fleet.hub.placements import PlacementController
 from gpuaas.fleet.hub.publish import ScoreController
+from gpuaas.fleet.hub.quotas import QuotaController
 from gpuaas.fleet.hub.sets import FIRST, ClusterSetController, SetBindingController
 from gpuaas.fleet.hub.view import FleetView
 from gpuaas.fleet.hub.workers import Connect, Workers
@@ -35,7 +37,6 @@ _REGISTRATION: Final[tuple[Callable[[Deps], Controller], ...]] = (
     ManagedClusterController,
     PermissionController,
     ConnectionController,
-    CheckStates,
 )
 _CHOICE: Final[tuple[Callable[[Deps, FleetView], Controller], ...]] = (
     ClusterSetController,
@@ -46,7 +47,8 @@ _CHOICE: Final[tuple[Callable[[Deps, FleetView], Controller], ...]] = (
 )
 
 
-def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
+def hub_controllers(deps: Deps, connect: Connect, *, strict: bool = False) -> list[Controller]:
+    """`strict`: as the original add-on, which answers no placement check on workloads and brings nothing that pods name."""
     workers = Workers(deps.client, deps.informers, connect)
     agents: list[Controller] = [
         JoiningController(deps, workers, connect),
@@ -54,7 +56,10 @@ def hub_controllers(deps: Deps, connect: Connect) -> list[Controller]:
         AccountController(deps, workers),
         MirrorController(deps, workers),
         ScoreController(deps, workers),
+        QuotaController(deps, workers),
     ]
+    if not strict:
+        agents += [CheckStates(deps), DependencyController(deps, workers)]
     view = FleetView(deps.informers)
     return [*(kind(deps) for kind in _REGISTRATION), *(kind(deps, view) for kind in _CHOICE), *agents]
 
@@ -83,8 +88,9 @@ def first_objects() -> list[tuple[Resource, Object]]:
 class Hub(Loop):
     name = "hub"
 
-    def __init__(self, deps: Deps, connect: Connect) -> None:
+    def __init__(self, deps: Deps, connect: Connect, *, strict: bool = False) -> None:
         super().__init__(deps)
+        self._strict = strict
         self._deps = deps
         self._connect = connect
         self._needed = asyncio.Event()
@@ -102,7 +108,7 @@ class Hub(Loop):
     async def run(self) -> None:
         await self._needed.wait()
         await self._furnish()
-        self._controllers = hub_controllers(self._deps, self._connect)
+        self._controllers = hub_controllers(self._deps, self._connect, strict=self._strict)
         async with asyncio.TaskGroup() as group:
             for each in self._controllers:
                 group.create_task(self._keep_running(each), name=each.name)

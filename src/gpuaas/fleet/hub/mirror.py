@@ -10,7 +10,7 @@ Only what carries the label of this module is changed; an object of the same nam
 and where it differs the add-on's condition says so.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -71,13 +71,21 @@ class Hub:
         """Whether jobs of the queue may be sent to the cluster."""
         if is_deleting(queue) or annotations_of(queue).get(OFF) == "off":
             return False
-        for name in checks_of(queue):
-            spec = (self.checks.get(name) or {}).get("spec") or {}
-            if spec.get("controllerName") == MULTIKUEUE_CHECK:
-                config = self.configs.get(str((spec.get("parameters") or {}).get("name") or "")) or {}
-                if cluster in ((config.get("spec") or {}).get("clusters") or ()):
-                    return True
-        return False
+        return cluster in ((self.config_of(queue).get("spec") or {}).get("clusters") or ())
+
+    def config_of(self, queue: Mapping[str, Any]) -> Mapping[str, Any]:
+        return config_of(queue, self.checks.get, self.configs.get) or {}
+
+
+def config_of(
+    queue: Mapping[str, Any], check: Callable[[str], Object | None], config: Callable[[str], Object | None]
+) -> Object | None:
+    """The MultiKueueConfig of the queue's MultiKueue check; a queue has at most one such check."""
+    for name in checks_of(queue):
+        spec = (check(name) or {}).get("spec") or {}
+        if spec.get("controllerName") == MULTIKUEUE_CHECK:
+            return config(str((spec.get("parameters") or {}).get("name") or ""))
+    return None
 
 
 def checks_of(queue: Mapping[str, Any]) -> list[str]:
@@ -106,31 +114,41 @@ def wanted_objects(hub: Hub, cluster: str, allocatable: Mapping[str, str]) -> Wa
     for each in sorted(hub.priorities, key=lambda p: str(p["metadata"]["name"])):
         body: Object = {key: each[key] for key in ("value", "description") if key in each}
         found.append((PRIORITY_CLASSES, _copy(each, body)))
-    found += [(CLUSTER_QUEUES, mirrored_queue(each, allocatable)) for each in queues]
+    for each in queues:
+        automated = (hub.config_of(each).get("spec") or {}).get("quotaManagement") == "Automated"
+        found.append((CLUSTER_QUEUES, mirrored_queue(each, allocatable, automated=automated)))
     order = sorted(local, key=lambda q: (q["metadata"]["namespace"], q["metadata"]["name"]))
     found += [(LOCAL_QUEUES, _with_spec(each)) for each in order]
     return found
 
 
-def mirrored_queue(queue: Mapping[str, Any], allocatable: Mapping[str, str]) -> Object:
+def mirrored_queue(queue: Mapping[str, Any], allocatable: Mapping[str, str], *, automated: bool = False) -> Object:
+    """`automated`: the hub's quota follows this one (module quotas), which is then all that the cluster has."""
     spec = {k: v for k, v in queue["spec"].items() if k not in ("admissionChecksStrategy", "admissionChecks")}
-    spec["resourceGroups"] = [_cut(group, allocatable) for group in _groups(queue)]
+    spec["resourceGroups"] = [_cut(group, allocatable, automated=automated) for group in _groups(queue)]
     return _copy(queue, {"spec": spec})
 
 
-def _cut(group: Mapping[str, Any], allocatable: Mapping[str, str]) -> Object:
+def _cut(group: Mapping[str, Any], allocatable: Mapping[str, str], *, automated: bool) -> Object:
     flavors = [
-        {**flavor, "resources": [_cut_resource(each, allocatable) for each in flavor.get("resources") or ()]}
+        {
+            **flavor,
+            "resources": [
+                _cut_resource(each, allocatable, automated=automated) for each in flavor.get("resources") or ()
+            ],
+        }
         for flavor in group.get("flavors") or ()
     ]
     return {**group, "flavors": flavors}
 
 
-def _cut_resource(resource: Mapping[str, Any], allocatable: Mapping[str, str]) -> Object:
+def _cut_resource(resource: Mapping[str, Any], allocatable: Mapping[str, str], *, automated: bool) -> Object:
     """Not more than the cluster has; a resource it does not have at all is none. Unknown while no node has been seen."""
     if not allocatable:
         return dict(resource)
     has = parse_quantity(str(allocatable.get(resource["name"], "0")))
+    if automated:
+        return {"name": resource["name"], "nominalQuota": str(has)}
     asked = parse_quantity(str(resource.get("nominalQuota", "0")))
     return dict(resource) if asked.nano <= has.nano else {**resource, "nominalQuota": str(has)}
 

@@ -71,6 +71,9 @@ AGENT_RULES: Final = (
         ["resourceflavors", "clusterqueues", "localqueues", "workloadpriorityclasses", "topologies"],
         _KEPT,
     ),
+    # What the pod templates of dispatched jobs name.
+    _rule("", ["configmaps", "secrets"], ["create", "get", "patch"]),
+    _rule("", ["persistentvolumeclaims"], ["get"]),
     # What scores and the state of the cluster are read from.
     _rule("", ["nodes"], _READ),
 )

@@ -16,8 +16,8 @@ from gpuaas.client.kueue import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS, WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.engine.lifecycle import set_check
 from gpuaas.fleet.multikueue.explain import remote_lines
-from gpuaas.fleet.multikueue.nominations import Nominations
-from gpuaas.fleet.multikueue.remote_jobs import RemoteJobs
+from gpuaas.fleet.multikueue.nominations import LOCALS, QUEUES, Nominations
+from gpuaas.fleet.multikueue.remote_jobs import NotOurs, RemoteJobs
 from gpuaas.fleet.multikueue.worker import RemoteEvent, Worker
 from gpuaas.fleet.multikueue.workers import Workers
 from gpuaas.kueue.configuration.settings import Configured
@@ -115,7 +115,10 @@ class Dispatch(Controller):
         return [key_of(each) for each in self._dispatched() if (self._check_of(each) or {}).get("name") in named]
 
     def _remote_changed(self, event: RemoteEvent) -> None:
-        if event.beside:
+        if event.extra:
+            if event.extra in (QUEUES, LOCALS):
+                for key in self._nominations.stuck:
+                    self.queue.add_after(key, self._delay)
             return
         meta = event.obj["metadata"]
         name = meta["name"] if event.resource == WORKLOADS else workload_named(event.obj)
@@ -123,7 +126,8 @@ class Dispatch(Controller):
             self.queue.add_after(Key(meta.get("namespace", ""), name), self._delay)
 
     def _connection_changed(self, worker: str) -> None:
-        """Upstream wakes only those with a copy there; what waits must learn that there is a cluster, too."""
+        """Requeues the copies of that worker and all unfinished workloads. Upstream requeues only workloads with a copy
+        there, so that pending ones miss a cluster that came back."""
         found = self._connections.get(worker)
         if found is not None and found.connected:
             for copy in found.all(WORKLOADS):
@@ -248,7 +252,7 @@ class Dispatch(Controller):
         return found if found is not None and self._is_mine(found) else None
 
     def _is_mine(self, copy: Mapping[str, Any]) -> bool:
-        """Two hubs of one origin leave each other's copies alone."""
+        """Whether this hub made the copy: two hubs may have the same origin label."""
         return annotations_of(copy).get(HUB, self._hub()) == self._hub()
 
     # Doing.
@@ -338,7 +342,11 @@ class Dispatch(Controller):
     async def _sync(self, cluster: str, workload: Object, job: Job, adapter: Adapter, *, create: bool) -> None:
         worker = self._connections.get(cluster)
         if worker is not None and worker.connected:
-            again = await self._jobs.sync(worker, workload, job, adapter, create=create)
+            try:
+                again = await self._jobs.sync(worker, workload, job, adapter, create=create)
+            except NotOurs as error:
+                self._nominations.problem(workload, cluster, str(error))
+                again = _AGAIN
             if again is not None:
                 self.queue.add_after(key_of(workload), again)
 
@@ -363,7 +371,7 @@ class Dispatch(Controller):
     # Removing.
 
     async def _remove_everywhere(self, key: Key, workload: Object | None) -> None:
-        """The hub's workload is gone: so must be all it had anywhere."""
+        """Deletes every copy of a workload that the hub no longer has."""
         self._nominations.forget(key)
         for worker in self._connections.all():
             copy = worker.get(WORKLOADS, *key) if worker.connected else None

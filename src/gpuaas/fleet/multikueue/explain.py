@@ -1,15 +1,14 @@
 """What `why` says about a dispatched workload beyond its own object: how its copies stand on the workers right now."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from gpuaas.base.clock import Clock
 from gpuaas.client.kueue import WORKLOADS
+from gpuaas.client.ocm import MISSING
 from gpuaas.client.protocol import Object
 from gpuaas.fleet.multikueue.shadow_pods import VIEW
 from gpuaas.fleet.multikueue.worker import Worker
 from gpuaas.fleet.multikueue.workers import Workers
-from gpuaas.kueue.integrations import keys
 from gpuaas.kueue.workload_state import conditions_of
 from gpuaas.runtime.metadata import Key, annotations_of, key_of
 
@@ -21,6 +20,8 @@ def remote_lines(
 ) -> Iterator[str]:
     status = workload.get("status") or {}
     cluster = status.get("clusterName")
+    if missing := annotations_of(workload).get(MISSING):
+        yield f"its pods cannot start: {missing}"
     names = (cluster,) if cluster else tuple(status.get("nominatedClusterNames") or ())
     for name in names:
         worker = connections.get(name)
@@ -65,11 +66,10 @@ def _copy(worker: Worker, key: Key) -> Iterator[str]:
 
 def _stuck_pods(worker: Worker, key: Key) -> Iterator[str]:
     """What the worker's scheduler says of pods that have no node."""
-    shown = 0
-    for pod in worker.beside[VIEW].all():
-        if pod["metadata"]["namespace"] != key.namespace or annotations_of(pod).get(keys.WORKLOAD) != key.name:
-            continue
-        scheduled: Mapping[str, Any] = conditions_of(pod).get("PodScheduled") or {}
-        if scheduled.get("status") == "False" and shown < _MOST_PODS:
-            shown += 1
-            yield f"{worker.name}: pod {pod['metadata']['name']}: {scheduled.get('message') or scheduled.get('reason')}"
+    stuck = (
+        (pod, conditions_of(pod).get("PodScheduled") or {})
+        for pod in worker.extra[VIEW].of_workload(key.namespace, key.name)
+    )
+    waiting = [(pod, said) for pod, said in stuck if said.get("status") == "False"]
+    for pod, said in waiting[:_MOST_PODS]:
+        yield f"{worker.name}: pod {pod['metadata']['name']}: {said.get('message') or said.get('reason')}"

@@ -28,8 +28,11 @@ class HubLeaseController(Controller):
     name = "multikueue-hub-leases"
     component = "multikueue-worker"
 
-    def __init__(self, deps: Deps, namespace: str = CONFIGURATION_NAMESPACE) -> None:
+    def __init__(self, deps: Deps, namespace: str = CONFIGURATION_NAMESPACE, *, restored: bool = False) -> None:
+        """`restored`: the store is older than what this cluster has been before. What hubs have sent according to it may
+        run elsewhere by now, however young their Leases look: it is stopped, and hubs send it again."""
         super().__init__(deps)
+        self._distrusted: set[Key] | None = set() if restored else None
         self._namespace = namespace
         of = deps.informers.of
         self._leases = self.follow(of(LEASES), self._ours)
@@ -49,9 +52,13 @@ class HubLeaseController(Controller):
             return None
         now = self.clock.now()
         until = leases.valid_until(lease) if lease is not None else 0.0
+        if self._distrusted is not None and key not in self._distrusted:
+            until = 0.0
         if until <= now and (lease is None or leases.echo_of(lease)):
             for workload in self._workloads.indexed(_BY_LEASE, key.name):
                 await self._stop(workload, now)
+        if self._distrusted is not None:
+            self._distrusted.add(key)
         if lease is None:
             return None
         if leases.token_of(lease) in ("", leases.echo_of(lease)):

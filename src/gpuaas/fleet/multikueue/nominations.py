@@ -36,7 +36,7 @@ from gpuaas.runtime.metadata import Key, key_of, uid_of
 PLACEMENT = "open-cluster-management.io/placement"
 QUEUES, LOCALS = "clusterqueues", "localqueues"
 """What the views of a worker's queues are called."""
-_AGAIN = 15.0
+_AGAIN = 5.0
 _EVENT_LIMIT = 1024
 
 
@@ -65,6 +65,8 @@ class Nominations:
         self._rounds: dict[Key, tuple[str, float]] = {}
         """When the first round of a workload began; of which uid."""
         self._problems: dict[Key, dict[str, str]] = {}
+        self.stuck: set[Key] = set()
+        """Workloads that no cluster can take now: a change of a worker's queues concerns them."""
 
     @property
     def informers(self) -> Iterable[Informer]:
@@ -82,6 +84,7 @@ class Nominations:
         key, status = key_of(workload), workload.get("status") or {}
         if config is None or not holds(workload, "QuotaReserved") or status.get("clusterName"):
             self._rounds.pop(key, None)
+            self.stuck.discard(key)
             if status.get("clusterName"):
                 self._promises.admitted(key)
             else:
@@ -110,7 +113,7 @@ class Nominations:
         return ALL_AT_ONCE
 
     def _incremental(self, workload: Object, offered: Sequence[str]) -> Choice:
-        """In the order of the configuration, so many more each round, whether they are connected or not."""
+        """Nominates `step_size` more clusters each round, in the order of the configuration, connected or not."""
         key, uid, now = key_of(workload), uid_of(workload), self._clock.monotonic()
         known = self._rounds.get(key)
         if known is None or known[0] != uid:
@@ -138,6 +141,10 @@ class Nominations:
         verdicts = fit.choose(needs, weighed, pinned=pinned, preferred=preferred, kept=kept)
         clusters = tuple(each.cluster for each in verdicts if each.chosen)
         self._promises.offer(key, clusters, needs)
+        if clusters:
+            self.stuck.discard(key)
+        else:
+            self.stuck.add(key)
         return Choice(clusters, _AGAIN, tuple(verdicts))
 
     def _candidate(self, remote: Remote, workload: Object, adapter: Adapter) -> Candidate:
@@ -153,14 +160,14 @@ class Nominations:
         return Candidate(remote.name, problem or known, room, amounts, count)
 
     def _room(self, worker: Worker, workload: Object) -> tuple[Room | None, str]:
-        """Of the queue there, or what is wrong with it."""
+        """The quota of the worker's queue, or why the queue cannot be used."""
         if not (worker.shows(LOCALS) and worker.shows(QUEUES)):
             return None, ""
         namespace, name = workload["metadata"]["namespace"], (workload.get("spec") or {}).get("queueName", "")
-        local = worker.beside[LOCALS].get(namespace, name)
+        local = worker.extra[LOCALS].get(namespace, name)
         if local is None:
             return None, f"LocalQueue {name} doesn't exist in namespace {namespace} there"
-        queue = worker.beside[QUEUES].get("", cluster_queue_named(local))
+        queue = worker.extra[QUEUES].get("", cluster_queue_named(local))
         if queue is None:
             return None, f"ClusterQueue {cluster_queue_named(local)} doesn't exist there"
         active = conditions_of(queue).get("Active") or {}
@@ -212,6 +219,7 @@ class Nominations:
     def forget(self, key: Key) -> None:
         self._rounds.pop(key, None)
         self._problems.pop(key, None)
+        self.stuck.discard(key)
         self._promises.withdraw(key)
 
 

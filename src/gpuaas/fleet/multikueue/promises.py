@@ -39,7 +39,7 @@ class Promises:
             self._amounts[cluster].subtract(needs)
 
     def admitted(self, key: Key) -> None:
-        """Its usage shows soon."""
+        """Ends the offer after the delay within which the worker's queue status shows the usage."""
         if key in self._offers:
             heapq.heappush(self._ending, (self._clock.monotonic() + _SHOWN_AFTER, key))
 

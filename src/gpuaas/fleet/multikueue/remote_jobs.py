@@ -69,7 +69,9 @@ class RemoteJobs:
                     await self._create(worker, adapter, local, workload)
                 continue
             if workload_named(remote) not in ("", workload["metadata"]["name"]):
-                continue  # of an earlier job of the name
+                self._require_ours(adapter, remote)
+                again = SYNC_AGAIN  # of an earlier job of the name, which goes
+                continue
             await self._forward(worker, adapter, local, remote)
             if not await self._copy_back(adapter, local, remote):
                 again = SYNC_AGAIN
@@ -82,9 +84,15 @@ class RemoteJobs:
             await worker.client.create(adapter.resource, made, meta["namespace"])
         except AlreadyExists:
             found = await worker.client.get(adapter.resource, meta["name"], meta["namespace"])
-            if labels_of(found).get(ORIGIN) != self.origin:
-                words = "remote object is not owned by MultiKueue: expected"
-                raise NotOurs(f"{words} {ORIGIN}={self.origin} on {adapter.resource} {meta['name']}") from None
+            self._require_ours(adapter, found)
+
+    def _require_ours(self, adapter: Adapter, found: Object) -> None:
+        name = found["metadata"]["name"]
+        if labels_of(found).get(ORIGIN) != self.origin:
+            words = "remote object is not owned by MultiKueue: expected"
+            raise NotOurs(f"{words} {ORIGIN}={self.origin} on {adapter.resource} {name}")
+        if annotations_of(found).get(HUB, self._hub()) != self._hub():
+            raise NotOurs(f"{adapter.resource} {name} is there already, made by another hub")
 
     async def _forward(self, worker: Worker, adapter: Adapter, local: Object, remote: Object) -> None:
         patch = forwarded(adapter, local, remote)
@@ -138,10 +146,8 @@ class RemoteJobs:
         known = job_of(copy)
         kinds = [adapter_for(known.group, known.kind)] if known is not None else list(enabled(self._configured))
         for adapter in kinds:
-            for remote in worker.all(adapter.resource) if adapter is not None else ():
-                meta = remote["metadata"]
-                if meta.get("namespace") == namespace and workload_named(remote) == name:
-                    assert adapter is not None
+            if adapter is not None:
+                for remote in worker.of_workload(adapter.resource, namespace, name):
                     await self._delete(worker, adapter, remote)
 
     async def delete_orphans(self, worker: Worker, is_over: Callable[[str, str], bool]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, NamedTuple
 
 from gpuaas.base.clock import Clock
-from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, NotFound
+from gpuaas.base.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from gpuaas.client.kueue import WORKLOADS
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import PODS
@@ -42,13 +42,13 @@ class ShadowPodController(Controller):
         connections.subscribe(self._remote_changed, self._connection_changed)
 
     def _remote_changed(self, event: RemoteEvent) -> None:
-        if event.beside == VIEW:
+        if event.extra == VIEW:
             self.queue.add_after(key_of(event.obj), _TOGETHER)
 
     def _connection_changed(self, name: str) -> None:
         worker = self._connections.get(name)
         if worker is not None and worker.connected:
-            for pod in worker.beside[VIEW].all():
+            for pod in worker.extra[VIEW].all():
                 self.queue.add(key_of(pod))
             for shadow in self._pods.all():
                 if annotations_of(shadow).get(CLUSTER) == name:
@@ -60,8 +60,7 @@ class ShadowPodController(Controller):
         if worker is None:
             return []
         name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
-        pods = worker.beside[VIEW].all()
-        return [key_of(pod) for pod in pods if _is_for(pod, namespace, name)]
+        return [key_of(pod) for pod in worker.extra[VIEW].of_workload(namespace, name)]
 
     async def reconcile(self, key: Key) -> Requeue | None:
         shadow = self._pods.get(*key)
@@ -85,11 +84,11 @@ class ShadowPodController(Controller):
         if not owners:
             return
         shadow = shadow_of(found.pod, found.worker.name, owners[0])
-        with contextlib.suppress(AlreadyExists):
+        with contextlib.suppress(AlreadyExists, Forbidden, NotFound):  # the job or its namespace may be going
             await self.client.create(PODS, shadow, shadow["metadata"]["namespace"])
 
     async def _remove(self, shadow: Object | None) -> None:
-        """Not while its worker cannot be reached: nothing is known of it then."""
+        """Deletes a shadow whose pod is gone; kept while its worker is disconnected, where the pod may still run."""
         if shadow is None or is_deleting(shadow):
             return
         worker = self._connections.get(annotations_of(shadow).get(CLUSTER, ""))
@@ -118,17 +117,13 @@ def remote_pod(connections: Workers, workload_of: Any, key: Key) -> Found | None
     """The pod of this name that runs on a worker for a workload of the hub in the same namespace, and nothing else: what
     others run there under such a name is not the hub's to show."""
     for worker in connections.all():
-        pod = worker.beside[VIEW].get(*key) if VIEW in worker.beside else None
+        pod = worker.extra[VIEW].get(*key) if VIEW in worker.extra else None
         if pod is None:
             continue
         workload = workload_of(key.namespace, annotations_of(pod).get(keys.WORKLOAD, ""))
         if workload is not None and (workload.get("status") or {}).get("clusterName") == worker.name:
             return Found(worker, pod, workload)
     return None
-
-
-def _is_for(pod: Mapping[str, Any], namespace: str, workload: str) -> bool:
-    return pod["metadata"].get("namespace") == namespace and annotations_of(pod).get(keys.WORKLOAD) == workload
 
 
 def _is_pending(pod: Mapping[str, Any]) -> bool:

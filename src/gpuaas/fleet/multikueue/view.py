@@ -12,7 +12,9 @@ from typing import Any
 from gpuaas.base.clock import Clock
 from gpuaas.base.errors import ApiError
 from gpuaas.client.protocol import Client, Object, Resource
-from gpuaas.runtime.metadata import Key, key_of
+from gpuaas.kueue.integrations.keys import WORKLOAD
+from gpuaas.kueue.multikueue.owners import workload_named
+from gpuaas.runtime.metadata import Key, annotations_of, key_of
 
 Changed = Callable[[Resource, Object], None]
 _PAGE = 500
@@ -28,6 +30,7 @@ class RemoteView:
         self._labels = labels
         self._changed = changed
         self._objects: dict[Key, Object] = {}
+        self._by_workload: dict[Key, set[Key]] = {}
         self._resume = ""
 
     def get(self, namespace: str, name: str) -> Object | None:
@@ -35,6 +38,11 @@ class RemoteView:
 
     def all(self) -> list[Object]:
         return list(self._objects.values())
+
+    def of_workload(self, namespace: str, name: str) -> list[Object]:
+        """Jobs made for a workload, or pods started for one."""
+        found = self._by_workload.get(Key(namespace, name), ())
+        return [self._objects[key] for key in sorted(found)]
 
     async def open(self) -> None:
         """Everything as it is now; raises what keeps it from being read."""
@@ -55,8 +63,8 @@ class RemoteView:
     async def follow(self) -> None:
         """Until the worker cannot be reached. A watch is ended every so often and resumed where it stood, because a
         stream that is open and brings nothing may be dead on the way."""
-        early = False
         while True:
+            early = False
             watching = asyncio.ensure_future(self._watch())
             waiting = asyncio.ensure_future(self._clock.sleep(_LONGEST))
             try:
@@ -88,7 +96,20 @@ class RemoteView:
 
     def forget(self, namespace: str, name: str) -> None:
         """Drops an object that was just deleted, before its DELETED event arrives."""
-        self._objects.pop(Key(namespace, name), None)
+        key = Key(namespace, name)
+        self._index(key, self._objects.pop(key, None), None)
+
+    def _index(self, key: Key, old: Object | None, new: Object | None) -> None:
+        before, after = (None if obj is None else _workload_of(obj) for obj in (old, new))
+        if before == after:
+            return
+        if before is not None:
+            keys = self._by_workload.get(before, set())
+            keys.discard(key)
+            if not keys:
+                self._by_workload.pop(before, None)
+        if after is not None:
+            self._by_workload.setdefault(after, set()).add(key)
 
     def _put(self, key: Key, new: Object | None) -> None:
         old = self._objects.get(key)
@@ -98,9 +119,15 @@ class RemoteView:
             self._objects.pop(key, None)
         else:
             self._objects[key] = new
+        self._index(key, old, new)
         shown = new or old
         if shown is not None:
             self._changed(self.resource, shown)
+
+
+def _workload_of(obj: Object) -> Key | None:
+    name = workload_named(obj) or annotations_of(obj).get(WORKLOAD, "")
+    return Key(obj["metadata"].get("namespace", ""), name) if name else None
 
 
 def _version(obj: Object) -> tuple[Any, Any]:

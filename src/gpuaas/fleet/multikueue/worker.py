@@ -32,13 +32,13 @@ _STRICT_FIRST, _STRICT_STEPS = 5.0, 7
 
 
 class RemoteEvent(NamedTuple):
-    """Something of ours changed on a worker."""
+    """A change of an object that the hub watches on a worker."""
 
     worker: str
     resource: Resource
     obj: Object
-    beside: str = ""
-    """Which of the views beside the copies'; empty for those."""
+    extra: str = ""
+    """The name of the further view it comes from; empty for copies and their jobs."""
 
 
 Concerned = Callable[[RemoteEvent], None]
@@ -50,8 +50,8 @@ class Follows:
 
     origin: str
     kinds: Sequence[Resource]
-    beside: Mapping[str, tuple[Resource, str]] = field(default_factory=dict)
-    """By what it is called here, (resource, labels): watched where the worker allows it, of no consequence where not."""
+    extra: Mapping[str, tuple[Resource, str]] = field(default_factory=dict)
+    """Further views by name, as (resource, label selector). A worker that refuses one stays connected without it."""
 
 
 class Worker:
@@ -90,15 +90,15 @@ class Worker:
             resource: RemoteView(client, resource, labels, self._seen, clock)
             for resource in (WORKLOADS, *follows.kinds)
         }
-        self.beside = {
-            name: RemoteView(client, resource, selector, partial(self._seen, beside=name), clock)
-            for name, (resource, selector) in follows.beside.items()
+        self.extra = {
+            name: RemoteView(client, resource, selector, partial(self._seen, extra=name), clock)
+            for name, (resource, selector) in follows.extra.items()
         }
         self._hidden: set[RemoteView] = set()
         """Views that the worker does not let us have."""
 
-    def _seen(self, resource: Resource, obj: Object, *, beside: str = "") -> None:
-        self._concerned(RemoteEvent(self.name, resource, obj, beside))
+    def _seen(self, resource: Resource, obj: Object, *, extra: str = "") -> None:
+        self._concerned(RemoteEvent(self.name, resource, obj, extra))
 
     # Reading.
 
@@ -110,12 +110,16 @@ class Worker:
         view = self._views.get(resource)
         return view.all() if view is not None else []
 
+    def of_workload(self, resource: Resource, namespace: str, name: str) -> list[Object]:
+        view = self._views.get(resource)
+        return view.of_workload(namespace, name) if view is not None else []
+
     def sees(self, resource: Resource) -> bool:
         return resource not in self.unusable
 
     def shows(self, name: str) -> bool:
         """Whether the view of this name can be read."""
-        return name in self.beside and self.beside[name] not in self._hidden
+        return name in self.extra and self.extra[name] not in self._hidden
 
     def forget(self, resource: Resource, namespace: str, name: str) -> None:
         view = self._views.get(resource)
@@ -150,7 +154,8 @@ class Worker:
         self._changed(self.name)
 
     async def _lose(self, problem: str) -> None:
-        """A connection that was there is dialled again at once: only what does not come back is worth a word."""
+        """Marks the worker lost. A connection that had lasted is dialled again at once, and only a failure of that is shown
+        in the condition, as upstream does."""
         was, lasted = self.connected, self._clock.monotonic() - self._found_at
         self.connected = False
         if self.lost_since is None:
@@ -171,11 +176,11 @@ class Worker:
         return float(min(_FIRST * 2 ** (self.attempts - 1), _MOST))
 
     async def _open(self) -> None:
-        """All views at once; a kind that is refused is left out."""
+        """Opens all views. A kind that the worker refuses is marked unusable; with `strict` it fails the connection."""
         self.unusable = {}
         self._hidden.clear()
         await self._views[WORKLOADS].open()
-        others = [*(view for kind, view in self._views.items() if kind != WORKLOADS), *self.beside.values()]
+        others = [*(view for kind, view in self._views.items() if kind != WORKLOADS), *self.extra.values()]
         results = await asyncio.gather(*(view.open() for view in others), return_exceptions=True)
         for view, result in zip(others, results, strict=True):
             if result is None:
@@ -189,13 +194,14 @@ class Worker:
                 self.unusable[view.resource] = _words(_worded(result, view.resource))
 
     def _streams(self) -> Iterable[Coroutine[Any, Any, None]]:
-        for view in (*self._views.values(), *self.beside.values()):
+        for view in (*self._views.values(), *self.extra.values()):
             if view not in self._hidden:
                 yield view.follow()
         yield self._probing()
 
     async def _probing(self) -> None:
-        """Something small is asked every few seconds: a connection on which nothing comes may be dead."""
+        """Renews the lease, or lists one Workload, every few seconds: finds streams that are open and dead, and revoked
+        credentials."""
         lease = self._lease if self.lease else None
         while True:
             await self._clock.sleep(lease.every if lease is not None else _PROBE_EVERY)

@@ -60,7 +60,7 @@ class Workers:
         return held.worker if held is not None else None
 
     def newest(self, name: str) -> Worker | None:
-        """The one that will be used, whether it stands yet or not."""
+        """The connection from the latest kubeconfig, established or not."""
         held = self._next.get(name) or self._held.get(name)
         return held.worker if held is not None else None
 
@@ -75,7 +75,7 @@ class Workers:
         return self._gone.setdefault(name, self._clock.monotonic())
 
     def connect(self, name: str, access: Access) -> None:
-        """From now on with this kubeconfig."""
+        """Makes a connection from this kubeconfig; one that exists is replaced when the new one stands or has failed."""
         client = self._dial(access)
         before = self._held.get(name)
         since = self._gone.pop(name, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuaas.base.fielderrors import child, invalid
+from gpuaas.base.fielderrors import invalid
 from gpuaas.base.names import is_label_value
 from gpuaas.kueue.configuration.fields import Section
 from gpuaas.kueue.multikueue.rules import MultiKueueRules
@@ -25,26 +25,13 @@ def read_multikueue(top: Section) -> MultiKueueRules:
             incremental.error(invalid(incremental.path("stepSize"), 0, "must be greater than 0"))
         incremental.done()
     section.without_effect("clusterProfile", "clusters are named by Secrets and files")
+    section.without_effect("externalFrameworks", "only jobs of the integrations are dispatched")
     made = MultiKueueRules(
         origin,
         usual.gc_interval if gc_interval is None else gc_interval,
         usual.worker_lost_timeout if lost is None else lost,
         section.text("dispatcherName"),
         step_size or usual.step_size,
-        _external(section),
     )
     section.done()
     return made
-
-
-def _external(section: Section) -> tuple[str, ...]:
-    found = []
-    for index, each in enumerate(section.sections("externalFrameworks")):
-        name = each.text("name")
-        path = child(section.path("externalFrameworks"), index, "name")
-        if name.count(".") < 2 or not all(name.split(".")):
-            each.error(invalid(path, name, "must be Kind.version.group"))
-        else:
-            found.append(name)
-        each.done()
-    return tuple(found)

@@ -26,6 +26,8 @@ CLUSTER_QUEUE: Final = "kueue.x-k8s.io/cluster-queue-name"
 WORKLOAD: Final = "kueue.x-k8s.io/workload"
 MULTIKUEUE_ORIGIN: Final = "kueue.x-k8s.io/multikueue-origin"
 """A label of what a hub made on this cluster: its value is the hub's."""
+ORIGIN_UID: Final = "kueue.x-k8s.io/multikueue-origin-uid"
+"""An annotation of a set that a hub made on this cluster: the uid of the set there, which its workload's name follows from."""
 WORKER_POD: Final = "kueue.x-k8s.io/multikueue-worker-workload-pod"
 """A label of the pods that are started for it."""
 

@@ -81,6 +81,9 @@ def workload_name_of(stateful_set: View, find: Callable[[str], View | None] = la
     """Where there is only one under the name that Kueue gave until 0.17, which another set could come to have: that."""
     metadata = stateful_set["metadata"]
     uid = metadata.get("uid", "")
+    origin = annotations_of(stateful_set).get(keys.ORIGIN_UID)
+    if origin and keys.MULTIKUEUE_ORIGIN in labels_of(stateful_set):
+        return workload_name(STATEFUL_SETS.kind, STATEFUL_SETS.group, metadata["name"], origin)
     name, older = (workload_name(STATEFUL_SETS.kind, STATEFUL_SETS.group, metadata["name"], each) for each in (uid, ""))
     if find(name) is not None:
         return name

@@ -132,7 +132,8 @@ def _queue_update(kind: Queueable, job: View, old: View, *, default_queue: bool)
 def _prebuilt(kind: Queueable, job: View) -> list[FieldError]:
     where = (annotations_of(job), ANNOTATIONS) if annotations_of(job).get(keys.PREBUILT) else (labels_of(job), LABELS)
     found = name_errors(*where, keys.PREBUILT)
-    if prebuilt_of(job) and not kind.prebuilt:
+    from_hub = keys.MULTIKUEUE_ORIGIN in labels_of(job)  # upstream refuses a JAXJob from a hub as well: it never starts
+    if prebuilt_of(job) and not kind.prebuilt and not from_hub:
         found.append(forbidden(prebuilt_path(job), f'Is not supported for "{group_version_kind(kind)}"'))
     return found
 

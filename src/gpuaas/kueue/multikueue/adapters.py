@@ -45,7 +45,7 @@ class Adapter:
     background: bool = False
     """Deleted with propagation Background; otherwise with the kind's default."""
     prebuilt: bool = True
-    """Names its workload; sets of pods are found by their origin instead."""
+    """The remote job names its workload. A StatefulSet's follows from the uid of the set on the hub instead."""
 
     def manager_of(self, job: View) -> str:
         found: Any = job
@@ -113,24 +113,18 @@ def _rows() -> dict[str, Adapter]:
             )
         ),
         Adapter("pod", PODS, Copied.POD, managed_by=()),
-        Adapter("statefulset", STATEFUL_SETS, Copied.NOTHING, managed_by=()),
-        Adapter(LEADER_WORKER_SET.framework, LEADER_WORKER_SET.resource, Copied.NOTHING, managed_by=(), prebuilt=False),
+        Adapter("statefulset", STATEFUL_SETS, Copied.NOTHING, managed_by=(), prebuilt=False),
     ]
     return {row.framework: row for row in rows}
 
 
 ADAPTERS: Final[Mapping[str, Adapter]] = _rows()
 """By framework."""
-WITHOUT: Final = frozenset({"deployment", "kubeflow.org/notebook"})
-"""Integrations whose kinds cannot be dispatched. Pods of a Deployment are dispatched as pods."""
+WITHOUT: Final = frozenset({"deployment", "kubeflow.org/notebook", LEADER_WORKER_SET.framework})
+"""Integrations whose kinds cannot be dispatched. Pods of a Deployment are dispatched as pods. A LeaderWorkerSet has several
+workloads, which would have to go to one cluster together: not done yet."""
 _BY_KIND: Final = {(row.resource.group, row.resource.kind): row for row in ADAPTERS.values()}
 
 
 def adapter_for(group: str, kind: str) -> Adapter | None:
     return _BY_KIND.get((group, kind))
-
-
-def external_adapter(name: str, plural: str) -> Adapter:
-    """For `Kind.version.group` of the configuration's externalFrameworks."""
-    kind, version, group = name.split(".", 2)
-    return Adapter(name, Resource(group, version, plural, True, kind), background=True)

@@ -10,7 +10,7 @@ from gpuaas.client.kueue import WORKLOADS
 from gpuaas.kueue.integrations import keys, podsets
 from gpuaas.kueue.integrations.registry import JOB_KINDS
 from gpuaas.kueue.multikueue.adapters import Adapter, Copied
-from gpuaas.kueue.multikueue.names import DISPATCH, EPOCH, HUB, LEASE, ORIGIN
+from gpuaas.kueue.multikueue.names import DISPATCH, EPOCH, HUB, HUB_WORKLOAD, LEASE, ORIGIN
 from gpuaas.kueue.workload_state import conditions_of
 
 Object = dict[str, Any]
@@ -112,6 +112,8 @@ def remote_job(adapter: Adapter, job: View, workload: View, origin: str, hub: st
         notes[HUB] = hub
     if adapter.prebuilt:
         notes[keys.PREBUILT] = workload["metadata"]["name"]
+    else:
+        notes |= {keys.ORIGIN_UID: metadata["uid"], HUB_WORKLOAD: workload["metadata"]["name"]}
     meta: Object = {"name": metadata["name"], "namespace": metadata["namespace"], "labels": labels}
     if notes:
         meta["annotations"] = notes
@@ -148,7 +150,7 @@ def forwarded(adapter: Adapter, job: View, remote: View) -> Object | None:
 
 
 class Deferred(Exception):
-    """The hub's job is not yet where the remote one is: look again in a moment."""
+    """The hub's job is still suspended while the remote one runs; `status` is written until the next try."""
 
     def __init__(self, status: Object | None) -> None:
         self.status = status

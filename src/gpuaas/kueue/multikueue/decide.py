@@ -67,7 +67,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """The job, if it is ours, then the workload."""
+    """Delete the remote job, then the copy of the workload."""
 
     cluster: str
 
@@ -84,13 +84,13 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the check says from now on; Ready with the cluster that runs it."""
+    """Set the check's state and message; `cluster` becomes `status.clusterName`."""
 
     state: CheckState
     message: str
     cluster: str = ""
     event: str = ""
-    """The type of the event that tells it; empty: none does."""
+    """The type of the event to record; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Copy the last status, then the hub's workload is finished with the copy's words."""
+    """Copy the job's last status, then set the hub's workload Finished with the copy's reason and message."""
 
     cluster: str
     reason: str
@@ -123,7 +123,7 @@ class Reprioritize:
 
 @dataclass(frozen=True, slots=True)
 class ClearActive:
-    """The hub's job counts no running pods any more: nothing can tell how they do."""
+    """Zero the counts of running pods in the hub's job, so that its quota is released."""
 
 
 Action = Delete | Create | Nominate | Answer | Sync | Finish | Deactivate | Reprioritize | ClearActive
@@ -195,7 +195,7 @@ def is_lost(workload: View) -> bool:
 
 
 def _without_quota(look: _Look) -> Plan:
-    """Finished, or waiting for quota: nothing of it may be left on any worker."""
+    """Finished or without quota: delete every copy, except one that `_returned` or `_readable_for` keeps."""
     kept = _returned(look) if not holds(look.local, "Finished") else None
     rest = _readable_for(look)
     for remote, copy in look.copies():
@@ -263,8 +263,11 @@ def _evicted_there(look: _Look) -> Plan | None:
 
 
 def _changed(look: _Look) -> Plan | None:
-    """Copies that no longer say what the hub's workload says are brought up to date or made again."""
+    """Copies whose spec differs from the hub's: update the priority, delete any other for a new copy."""
     for remote, copy in look.copies():
+        if _is_off(look, copy):
+            look.do(Delete(remote.name))
+            continue
         if same_spec(look.local["spec"], copy["spec"], classes_rule=not look.state.strict):
             continue
         if only_priority_differs(look.local["spec"], copy["spec"]):
@@ -272,6 +275,12 @@ def _changed(look: _Look) -> Plan | None:
         elif not holds(copy, "Finished"):
             look.do(Delete(remote.name))
     return look.plan() if look.actions else None
+
+
+def _is_off(look: _Look, copy: View) -> bool:
+    """Whether the worker deactivated the copy while the hub's workload is active: it would never be admitted again."""
+    on_hub = look.local["spec"].get("active", True) and not holds(look.local, "Evicted")
+    return bool(on_hub) and not copy["spec"].get("active", True) and not holds(copy, "Finished")
 
 
 def _running(look: _Look) -> Plan | None:
@@ -302,7 +311,7 @@ def _running(look: _Look) -> Plan | None:
 
 
 def _nowhere(look: _Look) -> Plan:
-    """The check is ready and the copy it is ready for is not to be seen."""
+    """The check is Ready but the admitted copy is missing: wait for a lost worker, else retry."""
     if not look.cluster:
         words = "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please report it"
         look.retry(words)
@@ -386,7 +395,7 @@ def _chosen(look: _Look, condition: str) -> tuple[Remote, View] | None:
 
 
 def _earliest(found: Sequence[tuple[Remote, View]], condition: str) -> tuple[Remote, View] | None:
-    """Workers tell time by the second: the order of the configuration breaks ties."""
+    """The first by the condition's time; `found` is in the order of the configuration, which breaks ties."""
     held = [each for each in found if holds(each[1], condition)]
     return min(held, key=lambda each: _since(each[1], condition), default=None)
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from gpuaas.base.names import is_dns1123_subdomain
 from gpuaas.machinery.yamltext import YamlError, load_yaml
 
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 16
 
 
 class BadKubeConfig(Exception):

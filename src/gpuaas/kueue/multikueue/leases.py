@@ -1,4 +1,4 @@
-"""The agreement by which no workload runs on two clusters: how long a worker runs what a hub has sent without hearing of it.
+"""The lease between a hub and a worker, by which no workload runs on two clusters at once.
 
 The worker writes a token, its own time, into a Lease; the hub reads it and writes it back as an echo, again and again. What
 was sent with that Lease may run until the echoed time and the Lease's duration have passed on the worker's clock; then the

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from gpuaas.client.resources import PODS
 from gpuaas.kueue.integrations import keys
-from gpuaas.kueue.integrations.jobs import prebuilt_of
+from gpuaas.kueue.integrations.jobs import annotations_of, prebuilt_of
+from gpuaas.kueue.multikueue.names import HUB_WORKLOAD
 
 View = Mapping[str, Any]
 
@@ -45,4 +46,4 @@ def job_of(workload: View) -> Job | None:
 
 def workload_named(job: View) -> str:
     """The workload a remote job was made for."""
-    return prebuilt_of(job)
+    return prebuilt_of(job) or annotations_of(job).get(HUB_WORKLOAD, "")

@@ -22,5 +22,3 @@ class MultiKueueRules:
     dispatcher: str = ""
     """Empty: all clusters at once, or by fit where a Placement chooses the clusters."""
     step_size: int = 3
-    external: tuple[str, ...] = ()
-    """`Kind.version.group` of custom jobs that are copied as they are."""

@@ -1,4 +1,4 @@
-"""A pod of a worker as the hub shows it: what people look at, and nothing that could make anything run."""
+"""Shadow pods: a worker's pod as the hub shows it, without volumes, resources, service account and node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every component in every state, for who works on the pages: shown where GPUAAS_DEVELOPMENT is set."""
+"""Every component in every state, for developers of pages: served where GPUAAS_DEVELOPMENT is set."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from gpuaas.kueue.workload_state import conditions_of, is_true
 from gpuaas.views.jobs import gpus_of
 from gpuaas.views.snapshot import BETWEEN, FOLLOWED
 from gpuaas.web.page import Context, Page, Visit
+from gpuaas.web.svg import number
 
 _COMMANDS: Final = ("gpuaas ", "kubectl ")
 _IDENTITIES: Final = re.compile(r" ?\(UID: [^)]*\)")  # in messages of Kueue: the names stand elsewhere on the page
@@ -60,7 +61,7 @@ async def _load(visit: Visit) -> Context:
         "state": state_of(workload),
         "why": why,
         "ways": ways(why.get("waysOut") or ()),
-        "gpus": gpus_of(spec),
+        "gpus": number(float(gpus_of(spec))),
         "queue": (row.cluster_queue if row else "") or admission.get("clusterQueue", ""),
         "local_queue": spec.get("queueName", ""),
         "priority": spec.get("priority", 0),

@@ -13,6 +13,7 @@ from typing import Final
 
 from gpuaas.base.clock import parse_rfc3339, rfc3339
 from gpuaas.base.errors import Forbidden, NotFound
+from gpuaas.client.kueue import PREEMPTIONS, WORKLOADS
 from gpuaas.views.backlog import Backlog
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.views.rows import FreeRow, JobRow
@@ -21,7 +22,8 @@ from gpuaas.web.page import Context, Page, Visit
 from gpuaas.web.pages.parts import GPU, allowed, short, shown, words
 
 HOUR: Final = 3_600
-STEP: Final = 30  # seconds of the strip's columns
+SPANS: Final = (120, 600, 1_800, HOUR)  # of the strip, in seconds: the shortest that shows all there was in the hour
+COLUMNS: Final = 120  # of the strip
 _EXPLAINED: Final = 6  # queues whose first job is explained
 _REASONS: Final = 3
 _LATELY: Final = 5
@@ -60,6 +62,7 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Strip:
     drawing: str
+    title: str
     scale: tuple[str, ...]
     hours: tuple[str, ...]
     teams: list[tuple[str, str, str]]
@@ -70,6 +73,7 @@ class Strip:
 
 def _load(visit: Visit) -> Context:
     gpus = allowed(lambda: visit.views.free(visit.user))
+    sees_jobs = visit.views.pages.sees(visit.user, WORKLOADS)
     since = rfc3339(visit.now - HOUR)
     preempted, more = visit.views.pages.preemptions(visit.user, since=since, limit=_MOST)
     backlogs = visit.views.pages.backlogs(visit.user)
@@ -86,8 +90,11 @@ def _load(visit: Visit) -> Context:
         "preempted_more": more,
         "lately": preempted[:_LATELY],
         "lost_minutes": sum(row.gpu_seconds_lost for row in preempted) / 60,
-        "strip": strip(visit.views.pages.history(visit.user, steps(visit.now)), capacity, preempted, visit.now),
-        "jobs_any": bool(visit.views.jobs(visit.user, limit=1)[0].rows) if _sees_jobs(visit) else False,
+        "strip": _strip(visit, capacity, preempted),
+        "sees_jobs": sees_jobs,
+        "where": "" if visit.may("list", WORKLOADS) else " in your namespaces",
+        "sees_preemptions": visit.views.pages.sees(visit.user, PREEMPTIONS),
+        "jobs_any": sees_jobs and bool(visit.views.jobs(visit.user, limit=1)[0].rows),
     }
 
 
@@ -143,15 +150,37 @@ def _explained(visit: Visit, row: Waiting) -> Waiting:
     return replace(row, token=found["reason"], sentence=found["sentence"], reasons=reasons)
 
 
-def steps(now: float) -> list[float]:
+def _strip(visit: Visit, capacity: int, moves: Sequence[PreemptionRow]) -> Strip:
+    times = steps(visit.now, HOUR)
+    held = visit.views.pages.history(visit.user, times)
+    latest = visit.views.pages.history(visit.user, [visit.now - 1, visit.now])
+    now = {name: amounts[-1] for name, amounts in latest.items()}
+    if not held and not moves and not now:
+        return strip(held, capacity, moves, times, now)
+    first = next((at for at, amounts in enumerate(zip(*held.values(), strict=True)) if any(amounts)), len(times) - 1)
+    began = min([times[max(0, first - 1)], *(parse_rfc3339(row.at) for row in moves)])
+    span = next((span for span in SPANS if span >= times[-1] - began), HOUR)
+    if span != HOUR:
+        times = steps(visit.now, span)
+        held = visit.views.pages.history(visit.user, times)
+    return strip(held, capacity, moves, times, now)
+
+
+def steps(now: float, span: int) -> list[float]:
     """The moments of the strip; the last is the newest full step, so that the same minute draws the same picture."""
-    last = now // STEP * STEP
-    return [last - HOUR + STEP * (number + 1) for number in range(HOUR // STEP)]
+    step = span / COLUMNS
+    last = now // step * step
+    return [last - span + step * (number + 1) for number in range(COLUMNS)]
 
 
-def strip(held: Mapping[str, Sequence[float]], capacity: int, moves: Sequence[PreemptionRow], now: float) -> Strip:
-    """The teams that held most, seven and the others; ticks are preemptions."""
-    times = steps(now)
+def strip(
+    held: Mapping[str, Sequence[float]],
+    capacity: int,
+    moves: Sequence[PreemptionRow],
+    times: Sequence[float],
+    now: Mapping[str, float],
+) -> Strip:
+    """The teams that held most, seven and the others; ticks are preemptions. `now`: what each holds this moment."""
     tones = svg.tones(held)
     ranked = sorted(held, key=lambda name: (-sum(held[name]), name))
     ranked = [name for name in ranked if any(held[name])]
@@ -161,30 +190,30 @@ def strip(held: Mapping[str, Sequence[float]], capacity: int, moves: Sequence[Pr
         series.append(
             svg.Series("others", "others", [sum(held[name][at] for name in rest) for at in range(len(times))])
         )
-    start = times[0] - STEP
+    step = times[1] - times[0]
+    start, span = times[0] - step, step * len(times)
     marks = [
-        svg.Mark((parse_rfc3339(row.at) - start) / HOUR, f"{row.victim.job} made room for {row.preemptor.job}")
+        svg.Mark((parse_rfc3339(row.at) - start) / span, f"{row.victim.job} made room for {row.preemptor.job}")
         for row in moves
     ]
     totals = [sum(each.values[at] for each in series) for at in range(len(times))]
     top = max([capacity, *totals, 1])
-    label = f"GPUs held in the last hour by {len(ranked)} queues; now {totals[-1] if totals else 0} of {capacity}"
+    words = "hour" if span >= HOUR else f"{span / 60:.0f} minutes"
+    label = f"GPUs held in the last {words} by {len(ranked)} queues; now {sum(now.values())} of {capacity}"
     return Strip(
         svg.strip(series, capacity, marks, label=label),
+        f"The last {words}",
         (shown(top), shown(top / 2), "0"),
-        tuple(rfc3339(times[0] - STEP + part * HOUR / 4)[11:16] for part in range(5)),
-        [(each.tone, each.name, shown(each.values[-1])) for each in series],
+        tuple(rfc3339(start + part * span / 4)[11 : 16 if span > SPANS[0] else 19] for part in range(5)),
+        [(each.tone, each.name, shown(now.get(each.name, 0))) for each in series if each.name != "others"]
+        + ([("others", "others", shown(sum(now.get(name, 0) for name in rest)))] if rest else []),
         ["Time (UTC)", *(each.name for each in series), "Capacity"],
         [
-            [rfc3339(times[at])[11:16], *(shown(each.values[at]) for each in series), shown(capacity)]
+            [rfc3339(times[at])[11:19], *(shown(each.values[at]) for each in series), shown(capacity)]
             for at in range(9, len(times), 10)
         ],
         not series and not marks,
     )
-
-
-def _sees_jobs(visit: Visit) -> bool:
-    return allowed(lambda: visit.views.jobs(visit.user, limit=1)) is not None
 
 
 PAGE = Page(

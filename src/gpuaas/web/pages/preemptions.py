@@ -8,13 +8,14 @@ from typing import Final
 
 from gpuaas.api.durations import human_duration
 from gpuaas.base.clock import parse_rfc3339, rfc3339
+from gpuaas.client.kueue import PREEMPTIONS
 from gpuaas.views.dashboard import FOLLOWED_BY_PAGES
 from gpuaas.views.preemptions import PreemptionRow
 from gpuaas.web import svg
 from gpuaas.web.page import Context, Page, Visit
 from gpuaas.web.pages.parts import address
 
-SPANS: Final = {"1h": 3_600, "6h": 6 * 3_600, "24h": 24 * 3_600, "7d": 7 * 24 * 3_600}
+SPANS: Final = {"10m": 600, "1h": 3_600, "6h": 6 * 3_600, "24h": 24 * 3_600, "7d": 7 * 24 * 3_600}
 _MOST: Final = 300
 _LANES: Final = 12
 _RULES: Final = {
@@ -26,10 +27,10 @@ _RULES: Final = {
 
 
 def _load(visit: Visit) -> Context:
-    span = visit.query.get("span", "")
-    span = span if span in SPANS else "1h"
-    queue = visit.query.get("queue", "")
-    rows, more = visit.views.pages.preemptions(visit.user, since=rfc3339(visit.now - SPANS[span]), limit=_MOST)
+    queue, span = visit.query.get("queue", ""), visit.query.get("span", "")
+    asked = span if span in SPANS else "1h"
+    rows, more = visit.views.pages.preemptions(visit.user, since=rfc3339(visit.now - SPANS[asked]), limit=_MOST)
+    span = asked if span in SPANS else _shortest(rows, visit.now)
     queues = Counter(name for row in rows for name in {row.victim.cluster_queue, row.preemptor.cluster_queue})
     if queue:
         rows = [row for row in rows if queue in (row.victim.cluster_queue, row.preemptor.cluster_queue)]
@@ -37,6 +38,7 @@ def _load(visit: Visit) -> Context:
     drawn = moves(rows, visit.now // 30 * 30 + 30, SPANS[span])
     here = "/preemptions"
     return {
+        "visible": visit.views.pages.sees(visit.user, PREEMPTIONS),
         "rows": rows,
         "more": more,
         "most": _MOST,
@@ -54,6 +56,11 @@ def _load(visit: Visit) -> Context:
             for name, number in sorted(queues.items())[:_LANES]
         ],
     }
+
+
+def _shortest(rows: Sequence[PreemptionRow], now: float) -> str:
+    """Of ten minutes and an hour, the one that shows all of the hour's: a demo's fill the picture."""
+    return "10m" if rows and now - parse_rfc3339(rows[-1].at) < SPANS["10m"] else "1h"
 
 
 def moves(rows: Sequence[PreemptionRow], end: float, span: float) -> list[svg.Move]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpuaas.base.errors import ApiError, NotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES
 from gpuaas.views.browse import JobQuery
 from gpuaas.web.page import Context, Page, Visit
@@ -17,14 +16,13 @@ _RUNNING: Final = ("Admitted", "Running", "Reserved", "Evicted")
 
 async def _load(visit: Visit) -> Context:
     name = visit.parts["name"]
-    rows = [row for row in visit.views.queues(visit.user) if row.clusterqueue == name]
-    try:
-        queue = await visit.api.get(CLUSTER_QUEUES, name)
-    except ApiError as error:
-        if error.code == 404:
-            raise NotFound(CLUSTER_QUEUES.group, CLUSTER_QUEUES.plural, name) from None
-        raise
-    spec, pages = queue.get("spec") or {}, visit.views.pages
+    pages = visit.views.pages
+    local = pages.local_queues(visit.user, name)
+    visible = visit.may("list", CLUSTER_QUEUES)
+    if not visible and not local:
+        visit.views.queues(visit.user)  # raises Forbidden
+    rows = [row for row in visit.views.queues(visit.user) if row.clusterqueue == name] if visible else []
+    spec = (await visit.api.get(CLUSTER_QUEUES, name)).get("spec") or {} if visible else {}
     backlogs = [each for each in pages.backlogs(visit.user) if each.cluster_queue == name]
     resources = list(dict.fromkeys(row.resource for row in rows))
     waiting = pages.jobs(
@@ -41,7 +39,8 @@ async def _load(visit: Visit) -> Context:
         "strategy": spec.get("queueingStrategy", "BestEffortFIFO"),
         "stop_policy": spec.get("stopPolicy", "None"),
         "preemption": spec.get("preemption") or {},
-        "local": sorted({f"{each.namespace}/{each.queue}" for each in backlogs}),
+        "visible": visible,
+        "local": [f"{namespace}/{queue}" for namespace, queue in local],
         "charts": [
             (chart, next(node for node in flat(chart.rows) if node.path))
             for chart in charts(rows, backlogs, {}, resources)

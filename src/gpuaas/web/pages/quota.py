@@ -12,10 +12,11 @@ from typing import Final
 
 from gpuaas.kueue.ledger import is_gpu
 from gpuaas.views.backlog import Backlog
-from gpuaas.views.rows import QueueRow
+from gpuaas.views.dashboard import CohortRow
+from gpuaas.views.rows import FreeRow, QueueRow
 from gpuaas.web import svg
 from gpuaas.web.page import Context, Page, Visit
-from gpuaas.web.pages.parts import address, amount_of, path_of, shown
+from gpuaas.web.pages.parts import address, allowed, amount_of, path_of, short, shown
 
 _DEEPEST: Final = 3  # levels that are indented; deeper ones stand below each other
 _ROOM: Final = 1.25  # of the scale for what waits; where more waits, the bar is cut off and the number says how much
@@ -24,7 +25,7 @@ _UNITS: Final = {"memory": "GiB", "ephemeral-storage": "GiB", "cpu": "cores"}
 
 @dataclass(slots=True)
 class Node:
-    """A cohort, or a queue in it, with its amounts of one flavor and resource."""
+    """A `cohort`, a `queue` in it, or what the cohort owns itself (`own`), with the amounts of one flavor and resource."""
 
     name: str
     kind: str
@@ -60,26 +61,38 @@ class Chart:
 
 
 def _load(visit: Visit) -> Context:
-    rows = visit.views.queues(visit.user)
+    visible = allowed(lambda: visit.views.queues(visit.user))
+    rows = visible or []
     resources = list(dict.fromkeys(sorted((row.resource for row in rows), key=lambda name: (not is_gpu(name), name))))
     wanted = visit.query.get("resource", "")
     chosen = [wanted] if wanted in resources else [name for name in resources if is_gpu(name)] or resources[:1]
     backlogs = visit.views.pages.backlogs(visit.user)
-    parents = visit.views.pages.parents(visit.user)
+    cohorts = visit.views.pages.cohorts(visit.user)
     return {
-        "charts": charts(rows, backlogs, parents, chosen),
+        "charts": charts(rows, backlogs, cohorts, chosen),
         "any": bool(rows),
+        "mine": None if visible is not None else allowed(lambda: own_queues(visit.views.free(visit.user))) or [],
         "choices": [(name, None, visit.url(address("/quota", resource=name)), name in chosen) for name in resources],
     }
 
 
+def own_queues(rows: Sequence[FreeRow]) -> list[tuple[str, str, list[tuple[str, int]]]]:
+    """For a visitor who may not see ClusterQueues: namespace and name of the queues they may submit to, and how much of
+    each product is free by it."""
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for row in rows:
+        for each in row.queues:
+            found.setdefault((each.namespace, each.queue), []).append((short(row.product), each.free))
+    return [(*where, free) for where, free in sorted(found.items())]
+
+
 def charts(
-    rows: Sequence[QueueRow], backlogs: Sequence[Backlog], parents: Mapping[str, str], resources: Sequence[str]
+    rows: Sequence[QueueRow], backlogs: Sequence[Backlog], known: Mapping[str, CohortRow], resources: Sequence[str]
 ) -> list[Chart]:
     """One for each flavor of these resources, all on the scale of the largest cohort."""
     pending = pending_of(rows, backlogs)
     wanted = sorted({(row.resource, row.flavor) for row in rows if row.resource in resources})
-    trees = [(flavor, resource, tree(rows, flavor, resource, parents, pending)) for resource, flavor in wanted]
+    trees = [(flavor, resource, tree(rows, flavor, resource, known, pending)) for resource, flavor in wanted]
     scales: dict[str, float] = {}
     for _, resource, roots in trees:
         scales[resource] = max([scales.get(resource, 0), *(_ROOM * max(n.nominal, n.used) for n in flat(roots))])
@@ -102,7 +115,7 @@ def tree(
     rows: Sequence[QueueRow],
     flavor: str,
     resource: str,
-    parents: Mapping[str, str],
+    known: Mapping[str, CohortRow],
     pending: Mapping[tuple[str, str], float],
 ) -> list[Node]:
     """The roots: cohorts, and queues without one. A parent's amounts are the sums of its children's."""
@@ -113,8 +126,11 @@ def tree(
         node = cohorts.get(name)
         if node is None:
             node = cohorts[name] = Node(name, "cohort")
-            above = parents.get(name, "")
-            if above and not _leads_back(name, parents):
+            row = known.get(name)
+            if row is not None and (own := row.quotas.get((flavor, resource))):
+                node.children.append(Node(f"{name}'s own", "own", nominal=amount_of(resource, own)))
+            above = row.parent if row else ""
+            if above and not _leads_back(name, known):
                 cohort(above).children.append(node)
             else:
                 roots.append(node)
@@ -187,7 +203,7 @@ def _add_up(node: Node, level: int) -> None:
 
 def _lend(root: Node) -> None:
     """Divides what the queues below a root borrowed over those that do not use their own, whole units first."""
-    queues = [node for node in flat([root]) if node.kind == "queue"]
+    queues = [node for node in flat([root]) if node.kind != "cohort"]
     unused = sum(node.unused for node in queues)
     lent = min(sum(node.borrowed for node in queues), unused)
     left = lent
@@ -204,14 +220,14 @@ def _sum_lent(node: Node) -> float:
     return node.lent
 
 
-def _leads_back(name: str, parents: Mapping[str, str]) -> bool:
+def _leads_back(name: str, known: Mapping[str, CohortRow]) -> bool:
     """Whether its parents go in a circle, as a wrong manifest can make them."""
-    seen, at = {name}, parents.get(name, "")
+    seen, at = {name}, known[name].parent
     while at:
         if at in seen:
             return True
         seen.add(at)
-        at = parents.get(at, "")
+        at = known[at].parent if at in known else ""
     return False
 
 

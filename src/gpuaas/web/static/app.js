@@ -2,6 +2,7 @@
 // Every page works without it, as links and forms.
 
 const body = document.body;
+const TURN = 5_000;
 const STALE = 25_000; // milliseconds without a sign of life (the server gives one every ten seconds)
 
 // Times: <time datetime="…Z"> gets the local time as a title and its age as text.
@@ -50,6 +51,10 @@ function connect() {
     alive();
     revision = event.lastEventId || revision;
     swap(JSON.parse(event.data));
+  });
+  source.addEventListener("crowded", () => { // another window needs the connection: in turns
+    disconnect();
+    timer = setTimeout(connect, TURN);
   });
   source.addEventListener("reload", () => location.reload());
   source.addEventListener("end", () => {
@@ -292,6 +297,7 @@ for (const form of document.querySelectorAll("form.theme")) {
 
 // Begin.
 
+document.querySelector(".nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
 offerCopies(document);
 tellTimes(document);
 setInterval(() => tellTimes(document), 5_000);

@@ -30,6 +30,7 @@ from gpuaas.client.kueue import ADMISSION_CHECKS, WORKLOADS
 from gpuaas.client.protocol import Resource
 from gpuaas.client.resources import CONFIG_MAPS, NODES, PODS
 from gpuaas.devices.holding import held_by
+from gpuaas.executors.nodes import NodeSpec
 from gpuaas.testing.cluster import FakeCluster
 from gpuaas.testing.objects import config_map
 from gpuaas.testing.time import Stage, scenario, stage
@@ -230,6 +231,31 @@ async def test_an_xid_of_the_ignore_list_is_reported_and_the_card_stays() -> Non
         assert offers(on, "a100") == {"nvidia.com/gpu": "2"}
         assert "Xid 31 is on NVIDIA's ignore list" in events(on, "XidIgnored")[0]["message"]
         assert condition(on, "a100", "GPUHealth") is None
+
+
+@scenario
+async def test_cards_that_are_not_connected_are_named_to_who_asked_for_two() -> None:
+    paired = NodeSpec("pairs", gpu_product="NVIDIA-L40S", gpu_count=4, gpu_nvlink="pairs", gpu_numa=2)
+    async with playing(paired) as on:
+        await on.advance(1)
+        on.cluster.put(PODS, asks("one", 1))
+        await on.advance(2)
+        on.cluster.put(PODS, asks("two", 2))
+        await on.advance(2)
+        assert [one.index for one in held_by(on.cluster.read(PODS, "two", "default"))] == [2, 3], "a pair is preferred"
+        on.cluster.put(PODS, asks("third", 1))
+        await on.advance(2)
+        assert events(on, "CardsNotConnected") == []
+        on.cluster.remove(PODS, "two", "default")
+        on.cluster.put(PODS, asks("blocker", 1))
+        await on.advance(2)
+        on.cluster.remove(PODS, "one", "default")
+        on.cluster.put(PODS, asks("apart", 2))
+        await on.advance(2)
+        assert [one.index for one in held_by(on.cluster.read(PODS, "apart", "default"))] == [0, 3]
+        [told] = events(on, "CardsNotConnected")
+        assert "GPUs 0 and 3 share no NVLink, though other cards of the node do" in told["message"]
+        assert "NUMA 0 and 1" in told["message"]
 
 
 # -- Exactly as the original ----------------------------------------------------------------------------------------------

@@ -264,13 +264,19 @@ async def test_excluded_resources_take_no_quota() -> None:
 async def test_the_objects_status_says_that_it_is_in_force_and_what_has_no_effect() -> None:
     configured = Configured()
     async with house(configured) as world:
-        kueue(world, preemption={"preemptionPolicy": "FairSharing"}, multiKueue={})
+        kueue(
+            world,
+            preemption={"preemptionPolicy": "FairSharing"},
+            multiKueue={"externalFrameworks": [{"name": "A.v1.b"}]},
+        )
         await world.settle()
         assert configured.now.engine.fair_sharing == BOTH_STRATEGIES
         status = world.cluster.read(KUEUES, "cluster")["status"]
         found = {each["type"]: (each["status"], each["message"]) for each in status["conditions"]}
         assert found["Available"][0] == "True"
-        assert found["Available"][1].startswith("The configuration is in force; multiKueue: has no effect here")
+        assert found["Available"][1].startswith(
+            "The configuration is in force; multiKueue.externalFrameworks: has no effect here"
+        )
         assert (found["Degraded"][0], found["Progressing"][0]) == ("False", "False")
 
 

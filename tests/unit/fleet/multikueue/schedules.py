@@ -7,6 +7,7 @@ or a state that does not come to rest.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from tests.unit.fleet.multikueue.world import TEAM, World
 
@@ -22,7 +23,8 @@ STEPS = 14
 async def run(seed: int, steps: int = STEPS) -> list[str]:
     chance = random.Random(seed)
     workers = [f"worker{number}" for number in range(1, chance.choice((2, 2, 3)) + 1)]
-    async with World(workers, gpus=3, rules=MultiKueueRules(worker_lost_timeout=LOST)) as world:
+    skews = {name: chance.choice((0.0, 0.0, -3600.0, 7.3, 86400.0)) for name in ("hub", *workers)}
+    async with World(workers, gpus=3, rules=MultiKueueRules(worker_lost_timeout=LOST), skews=skews) as world:
         history = History(world, chance)
         for _ in range(steps):
             await history.step()
@@ -45,11 +47,12 @@ class History:
         self.cancelled: set[str] = set()
         self.down: set[str] = set()
         self.lines: list[str] = []
+        self.backups: dict[str, Any] = {}
 
     async def step(self) -> None:
         name = self.chance.choices(
-            ("submit", "cut", "mend", "crash", "recover", "hub", "configure", "cancel", "meddle", "slow"),
-            (6, 4, 3, 2, 3, 1.5, 1.5, 1, 1.5, 1),
+            ("submit", "cut", "mend", "crash", "recover", "hub", "configure", "cancel", "meddle", "slow", "restore"),
+            (6, 4, 3, 2, 3, 1.5, 1.5, 1, 1.5, 1, 1.5),
         )[0]
         await getattr(self, name)()
 
@@ -131,6 +134,19 @@ class History:
         worker, delay = self._worker(), self.chance.choice((0.0, 0.5, 4.0))
         self._note(f"slow {worker} {delay}")
         self.world.wires[worker].delay = delay
+
+    async def restore(self) -> None:
+        """A worker's store as it was some steps ago."""
+        worker = self._worker()
+        if worker in self.down:
+            return
+        kept = self.backups.get(worker)
+        if kept is None:
+            self._note(f"backup {worker}")
+            self.backups[worker] = self.world.backup(worker)
+        else:
+            self._note(f"restore {worker}")
+            await self.world.restore(worker, self.backups.pop(worker))
 
     async def heal(self) -> None:
         self._note("heal")

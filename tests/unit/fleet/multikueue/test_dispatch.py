@@ -262,6 +262,8 @@ async def test_a_foreign_job_of_the_name_is_never_written_to() -> None:
         await world.advance(60)
         assert world.clusters["worker1"].read(JOBS, "train", TEAM)["spec"] == spec
         assert not world.is_done("train")
+        words = "remote object is not owned by MultiKueue: expected kueue.x-k8s.io/multikueue-origin=multikueue"
+        assert world.explain("train")[-1].startswith(f"worker1: no copy could be made there: {words}")
 
 
 @scenario

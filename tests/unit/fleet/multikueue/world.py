@@ -112,7 +112,7 @@ class Runner(Controller):
         self._jobs = self.follow(deps.informers.of(JOBS))
 
     async def reconcile(self, key: Key) -> Requeue | None:
-        job, now = self._jobs.get(*key), self.clock.now()
+        job, now = self._jobs.get(*key), self.clock.monotonic()
         if job is None:
             self._record.end(key.name, self._cluster, now)
             return None
@@ -229,6 +229,18 @@ class Wire:
         self.changed = asyncio.Event()
 
 
+class Skewed:
+    """A clock of a machine that is set wrong."""
+
+    def __init__(self, clock: VirtualClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self.monotonic, self.sleep = clock.monotonic, clock.sleep
+
+    def now(self) -> float:
+        return self._clock.now() + self._seconds
+
+
 class World:
     def __init__(
         self,
@@ -240,12 +252,15 @@ class World:
         lasts: float = 30.0,
         leases: bool = True,
         sizes: Mapping[str, int] | None = None,
+        skews: Mapping[str, float] | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.workers = list(workers)
         self.rules = rules or MultiKueueRules()
         self.strict = strict
         self.leases = leases
+        self.skews = skews or {}
+        """Seconds by which the clocks of clusters are wrong."""
         self.views = {QUEUES: (CLUSTER_QUEUES, ""), LOCALS: (LOCAL_QUEUES, "")} if not strict else {}
         self.record = Record()
         self.lasting: dict[str, float] = {}
@@ -277,12 +292,13 @@ class World:
 
     # Clusters.
 
-    async def start(self, name: str) -> None:
+    async def start(self, name: str, *, restored: bool = False) -> None:
         cluster = self.clusters[name]
         configured = Configured(
             Configuration(jobs=JobsConfig(frameworks=frozenset({"batch/job"})), multikueue=self.rules)
         )
-        deps = Deps.over(cluster, self.clock, cluster).under("kueue")
+        clock = Skewed(self.clock, self.skews.get(name, 0.0))
+        deps = Deps.over(cluster, clock, cluster).under("kueue")
         made: list[Any] = [
             KueueCore(deps, configured),
             QueueStatuses(deps, configured),
@@ -293,7 +309,7 @@ class World:
         if name == "hub":
             made += self._hub_loops(deps, configured)
         elif self.leases:
-            made.append(HubLeaseController(deps))
+            made.append(HubLeaseController(deps, restored=restored))
         self._running[name] = Controllers(deps, made)
         await self._running[name].start()
 
@@ -334,6 +350,21 @@ class World:
         await self.start(name)
         if name in self.wires:
             self.wires[name].become("")
+
+    def backup(self, name: str) -> Any:
+        """What the store of a cluster holds now."""
+        return {kind: dict(found) for kind, found in self.clusters[name]._objects.items()}
+
+    async def restore(self, name: str, kept: Any) -> None:
+        """The machine died, and its store comes back as it was at a backup."""
+        await self.crash(name)
+        cluster = self.clusters[name]
+        cluster._objects.clear()
+        cluster._objects.update({kind: dict(found) for kind, found in kept.items()})
+        cluster.revision += 1000
+        cluster.compact()
+        await self.start(name, restored=True)
+        self.wires[name].become("")
 
     def _wire_up(self) -> None:
         hub = self.clusters["hub"]

@@ -224,6 +224,16 @@ def away(name: str, since: float) -> Remote:
             ),
         ),
         (
+            "a copy that its worker deactivated is made again",
+            (
+                state(
+                    workload(RESERVED, nominatedClusterNames=["a"]),
+                    on("a", condition("Evicted", reason="Deactivated"), spec={**SPEC, "active": False}),
+                ),
+                [Delete("a")],
+            ),
+        ),
+        (
             "a lost worker is waited for",
             (state(workload(RESERVED, ADMITTED, clusterName="a"), away("a", 200.0), check="Ready"), []),
         ),

@@ -27,7 +27,7 @@ def kubeconfig(cluster: object = None, user: object = None, **more: object) -> b
         (b"{", "failed to parse kubeconfig"),
         (b"\xff", "failed to parse kubeconfig"),
         (b"[]", "failed to parse kubeconfig"),
-        (b"x" * (1 << 21), "failed to parse kubeconfig: 2097152 bytes, at most 1048576 are allowed"),
+        (b"x" * (1 << 21), "failed to parse kubeconfig: 2097152 bytes, at most 65536 are allowed"),
         (kubeconfig(user={"tokenFile": "/etc/token"}), "tokenFile is not allowed"),
         (
             kubeconfig({**GOOD, "insecure-skip-tls-verify": True}),
