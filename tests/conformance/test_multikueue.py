@@ -74,6 +74,21 @@ def test_logs_of_a_dispatched_job_are_read_on_the_hub(hub: Hub) -> None:
     hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
 
 
+def test_commands_reach_the_pod_of_a_dispatched_job_through_the_hub(hub: Hub) -> None:
+    """The worker's credential here is its administrator's; one that may not is refused in the worker's words."""
+    hub.on("hub", "create -f -", job("open", command="sleep 600"))
+    hub.until(lambda: hub.get("hub", "pods")["items"], "no image of the pod came")
+    [pod] = hub.get("hub", "pods")["items"]
+    name = pod["metadata"]["name"]
+    hub.on("hub", f"wait --for=jsonpath={{.status.phase}}=Running pod/{name} --timeout=30s")
+    assert hub.on("hub", f"exec {name} -- hostname") == f"{name}\n"
+    done = hub.kubectl["hub"].run(f"exec {name} -- python train.py")
+    assert done.returncode == 127
+    assert "runs on a simulated node" in done.stderr
+    hub.on("hub", "delete job open")
+    hub.until(lambda: not hub.get("hub", "pods")["items"], "an image of a pod is left")
+
+
 def test_the_owner_travels_with_the_job_and_why_follows_it(hub: Hub) -> None:
     hub.on("hub", "create --as ann@example.com --as-group system:masters -f -", job("owned", command="sleep 30"))
     hub.until(lambda: hub.get("hub", "job owned")["status"].get("active") == 1, "the job does not run")

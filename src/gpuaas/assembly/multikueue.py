@@ -16,6 +16,7 @@ from gpuaas.fleet.multikueue.hub_leases import HubLeaseController
 from gpuaas.fleet.multikueue.lease_renewal import LeaseRenewal
 from gpuaas.fleet.multikueue.nominations import LOCALS, QUEUES
 from gpuaas.fleet.multikueue.remote_jobs import enabled
+from gpuaas.fleet.multikueue.remote_streams import HubStreams
 from gpuaas.fleet.multikueue.shadow_pods import VIEW as PODS_VIEW
 from gpuaas.fleet.multikueue.shadow_pods import HubLogs, ShadowPodController
 from gpuaas.fleet.multikueue.worker import Follows
@@ -66,4 +67,5 @@ def multikueue_loops(parts: ClusterParts, deps: Deps, series: Series, views: Vie
     if not strict:
         made.append(ShadowPodController(deps, connections))
         parts.cluster.logs = HubLogs(parts.cluster.logs, connections, deps.informers.of(WORKLOADS).get, clock)
+        parts.cluster.streams = HubStreams(parts.cluster.streams, connections, deps.informers.of(WORKLOADS).get)
     return made

@@ -159,12 +159,13 @@ def _pair(text: str) -> tuple[int, int]:
 
 async def _listen(client: HttpClient, namespace: str, pod: str, here: int, there: int) -> asyncio.Server:
     from gpuaas.base.errors import ApiError
-    from gpuaas.client.streams import forward
+    from gpuaas.client.streams import Forwarded, forward
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await forward(client, namespace, pod, there, reader, writer)
+            await forward(await Forwarded.open(client, namespace, pod, there), reader, writer)
         except (ApiError, OSError) as error:
+            writer.close()
             click.echo(str(error), err=True)
 
     try:

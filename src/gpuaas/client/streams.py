@@ -39,6 +39,7 @@ class Channels:
         self._connection = connection
         self._decoder = ws.Decoder(masked=False)
         self.protocol = protocol
+        self._is_closed = False
 
     @classmethod
     async def open(
@@ -88,9 +89,19 @@ class Channels:
                 raise ConnectionError(f"the server's answer is no WebSocket: {fault}") from None
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._write(ws.CLOSE, ws.NORMAL.to_bytes(2, "big"))
+        if not self._is_closed:
+            with contextlib.suppress(OSError):
+                self._write(ws.CLOSE, ws.NORMAL.to_bytes(2, "big"))
+            self._leave()
+
+    def _leave(self) -> None:
+        self._is_closed = True
         self._client.leave(self._connection)
+
+    def __del__(self) -> None:
+        """Of a session that was opened and never begun, since its own client had gone by then."""
+        if not self._is_closed:
+            self._leave()
 
 
 class RemoteCommand:
@@ -215,23 +226,16 @@ class Forwarded:
         self._channels.close()
 
 
-async def forward(
-    client: HttpClient, namespace: str, pod: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
-    """One local connection, to a port of a pod, until the pod's side has ended."""
-    there: Forwarded | None = None
+async def forward(there: Forwarded, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One connection here and its other half at a port of a pod, until the pod's side has ended."""
+    sending = asyncio.ensure_future(_send(reader, there))
     try:
-        there = await Forwarded.open(client, namespace, pod, port)
-        sending = asyncio.ensure_future(_send(reader, there))
-        try:
-            async for piece in there.pieces():
-                writer.write(piece)
-                await writer.drain()
-        finally:
-            sending.cancel()
+        async for piece in there.pieces():
+            writer.write(piece)
+            await writer.drain()
     finally:
-        if there is not None:
-            there.close()
+        sending.cancel()
+        there.close()
         writer.close()
 
 

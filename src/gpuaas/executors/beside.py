@@ -20,11 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gpuaas.executors.processes import LOST, Command, Process, interpreter, variables_of
+from gpuaas.executors.processes import LOST, Command, Process, end_marked, interpreter, variables_of
 
 PIECE: Final = 32 * 1024
 _END_OF_INPUT: Final = b"\x04"  # what a terminal takes for it
 _LOOK_EVERY: Final = 1.0
+_SESSION: Final = "GPUAAS_SESSION"  # in the environment of every process of a session
 
 
 class Descriptor:
@@ -95,6 +96,7 @@ class Beside:
         self._container = Process(container)
         self._terminal = terminal
         self._stdin = stdin
+        self._mark = os.urandom(12).hex()
         self._in = self._out = self._err = self._control = Descriptor(None)
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._watch: asyncio.Task[None] | None = None
@@ -119,6 +121,7 @@ class Beside:
         folder, variables = self._container.folder, self._command.environment
         if self._terminal:
             variables = {"TERM": "xterm", **variables}
+        variables = {**variables, _SESSION: self._mark}
         words = ["--beside", str(folder), str(control), str(int(self._terminal)), *self._command.words]
         return subprocess.Popen(
             [*interpreter(), *words],
@@ -199,3 +202,5 @@ class Beside:
         while child.poll() is None:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
+        if child.returncode < 0:  # it was killed itself, by the command perhaps, and could not end the rest
+            await asyncio.to_thread(end_marked, f"{_SESSION}={self._mark}")

@@ -216,6 +216,23 @@ def end_leftovers(folder: Path) -> bool:
     return any(not supervisor.kill_all(find) for _ in range(_PASSES))
 
 
+def end_marked(variable: str) -> None:
+    """Kills every process with this variable (NAME=VALUE) in its environment, and what is below them; call it in a thread."""
+
+    def find() -> set[int]:
+        table = supervisor.parents()
+        ours = {pid for pid in table if _has(pid, variable.encode())}
+        return (ours | supervisor.below(ours, table)) - {os.getpid()}
+
+    any(not supervisor.kill_all(find) for _ in range(_PASSES))
+
+
+def _has(pid: int, variable: bytes) -> bool:
+    with contextlib.suppress(OSError):
+        return variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
+
+
 def _is_of(pid: int, folder: Path, mark: bytes, log: str) -> bool:
     """By the mark in its environment, the folder among its words (its supervisor), or by writing into its log."""
     process = Path(f"/proc/{pid}")
