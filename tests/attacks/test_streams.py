@@ -33,6 +33,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         eventually(lambda: service.ask("GET", POD).json()["status"].get("phase") == "Running", "the pod never ran")
         yield service
         service.ask("DELETE", f"{POD}?gracePeriodSeconds=0")
+        eventually(lambda: service.ask("GET", POD).status == 404, "the pod is left, and its process")
 
 
 def opened(service: Service, part: str, query: list[tuple[str, str]], **headers: str) -> tuple[ssl.SSLSocket, bytes]:

@@ -56,6 +56,7 @@ class World:
         self.service = service
         self.folder = folder
         self.port = 0
+        self._pods: list[str] = []
 
     def words(self, program: Path, *words: str) -> list[str]:
         return [str(program), "--kubeconfig", str(self.service.kubeconfig), *words]
@@ -100,7 +101,15 @@ class World:
         made = self.service.ask("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
         assert made.status == 201, made.body
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+        self._pods.append(path)
         eventually(lambda: self.phase(path) == "Running", lambda: f"{name}: {self.phase(path)}")
+
+    def clear(self) -> None:
+        """Processes outlive their server: they go with their pods."""
+        for path in self._pods:
+            self.service.ask("DELETE", f"{path}?gracePeriodSeconds=0")
+        for path in self._pods:
+            eventually(lambda path=path: self.service.ask("GET", path).status == 404, f"{path} is left")
 
     def phase(self, path: str) -> str:
         return str(self.service.ask("GET", path).json().get("status", {}).get("phase"))
@@ -116,6 +125,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         log = "/api/v1/namespaces/default/pods/web/log"
         made.port = int(eventually(lambda: service.ask("GET", log).body.strip(), "the server has no port"))
         yield made
+        made.clear()
 
 
 Protocol = tuple[Path, dict[str, str]]
@@ -344,7 +354,7 @@ def test_a_killed_server_leaves_no_session(tmp_path: Path) -> None:
         assert world.phase("/api/v1/namespaces/default/pods/work") == "Running"
         again = ("exec", "work", "--", "echo", "again")
         eventually(lambda: world.run((found()[0], {}), *again).stdout == b"again\n", "exec never worked again")
-        service.ask("DELETE", "/api/v1/namespaces/default/pods/work?gracePeriodSeconds=0")
+        world.clear()
 
 
 def test_a_session_ends_with_its_container(world: World, protocol: Protocol) -> None:
