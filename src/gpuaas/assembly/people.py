@@ -6,6 +6,7 @@ the jobs of others.
 """
 
 import contextlib
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,8 +154,15 @@ async def _check_role(client: HttpClient, role: str) -> None:
         await client.get(CLUSTER_ROLES, role)
     except NotFound:
         names = [each["metadata"]["name"] for each in (await client.list(CLUSTER_ROLES)).items]
-        known = ", ".join(name for name in names if not name.startswith("system:"))
-        raise ValueError(f'there is no cluster role "{role}"; there are: {known}') from None
+        raise ValueError(f'there is no cluster role "{role}"; {_roles_in_words(role, names)}') from None
+
+
+def _roles_in_words(role: str, names: Sequence[str]) -> str:
+    """The one that was probably meant, and the roles for people; Kueue's for each of its kinds are many."""
+    close = difflib.get_close_matches(role, names, 1)
+    known = [name for name in names if not name.startswith(("system:", "kueue-"))]
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{meant}there are: {', '.join(known)}{' and those of Kueue' if len(known) < len(names) else ''}"
 
 
 async def _ensure_namespace(client: HttpClient, namespace: str) -> None:
