@@ -23,6 +23,7 @@ from gpuaas.base.ids import SystemIds
 from gpuaas.base.names import is_dns1123_subdomain
 from gpuaas.client.http import HttpClient, from_kubeconfig
 from gpuaas.client.kubeconfig import add_context, encode
+from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Object, Resource
 
 USER_LABEL = "gpuaas.dev/user"
@@ -44,6 +45,7 @@ class Made:
     namespace: str
     server: str
     authority: str  # PEM
+    has_queue: bool = True  # whether jobs can be submitted in its namespace
 
 
 async def add(
@@ -72,6 +74,7 @@ async def add(
             await _check_role(client, role)
         if namespace:
             await _ensure_namespace(client, namespace)
+        has_queue = not namespace or bool((await client.list(LOCAL_QUEUES, namespace, limit=1)).items)
         for role in roles:
             await _bind(client, name, role, namespace)
         if fleet:
@@ -80,7 +83,7 @@ async def add(
             await _bind_ours(client, name, JOBS_ROLE, namespace)
     _, token = users.add(name, SystemIds(), groups=dict.fromkeys(groups), seconds=seconds)
     authority = (home.certificates / "ca.crt").read_text()
-    return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority)
+    return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority, has_queue)
 
 
 def check_group(name: str) -> None:

@@ -458,3 +458,13 @@ def test_a_second_notebook_of_the_same_name_leads_to_the_first(shell: Shell) -> 
     assert "gpuaas notebook open mine -n team-a" in taken.stderr
     assert "--name" in taken.stderr
     assert shell.run("cancel", "notebook/mine", *IN).exit_code == 0
+
+
+@pytest.mark.parametrize(("namespace", "warned"), [("team-a", False), ("team-new", True)])
+def test_a_user_of_a_namespace_without_a_queue_is_made_with_a_warning(
+    shell: Shell, namespace: str, warned: bool
+) -> None:
+    made = shell.run("user", "add", f"eve-{namespace}", "-n", namespace)
+    assert made.exit_code == 0, made.stderr
+    assert (f"namespace {namespace} has no queue: " in made.stderr) == warned
+    assert shell.run("user", "rm", f"eve-{namespace}").exit_code == 0
