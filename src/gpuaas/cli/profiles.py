@@ -115,6 +115,11 @@ async def _order(client: HttpClient) -> list[str]:
 def create(target: Target, name: str, shared: bool, dry_run: bool, **wanted: Any) -> None:
     """Make a hardware profile:  gpuaas profiles create l4-1gpu --gpus 1 --cpu 4 --memory 16Gi --queue default"""
     profile = profile_for(name, **wanted)
+    selector = ((profile["spec"].get("scheduling") or {}).get("node") or {}).get("nodeSelector")
+    if selector:
+        selector["nvidia.com/gpu.product"] = target.work(
+            lambda client, namespace: _product(client, namespace, selector["nvidia.com/gpu.product"])
+        )
 
     async def make(client: HttpClient, namespace: str) -> Object:
         place = SHARED[0] if shared else namespace
@@ -132,6 +137,13 @@ def create(target: Target, name: str, shared: bool, dry_run: bool, **wanted: Any
     if shared and target.namespace:
         words += f", for all namespaces (only for {target.namespace}: --own)"
     target.show(made, lambda: click.echo(f"{words}\n  gpuaas run --profile {name} -- COMMAND · gpuaas profiles"))
+
+
+async def _product(client: HttpClient, namespace: str, asked: str) -> str:
+    """Its whole name, by which nodes are labelled; on a hub the nodes are elsewhere."""
+    from gpuaas.cli.run import nodes_of, product_named
+
+    return product_named(asked, (await nodes_of(client, namespace))[1])
 
 
 async def _ensure_namespace(client: HttpClient, name: str) -> None:

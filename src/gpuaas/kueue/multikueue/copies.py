@@ -125,7 +125,10 @@ def remote_job(adapter: Adapter, job: View, workload: View, origin: str, hub: st
     }
 
 
-_LOCAL_NOTES = frozenset({_LAST_APPLIED, DISPATCH, keys.STOPPING, keys.WORKLOAD})
+_PROFILE = ("opendatahub.io/hardware-profile-name", "opendatahub.io/hardware-profile-namespace")
+"""A hardware profile is applied on the hub. The worker may not have it, or another one of the same name: its webhook would
+refuse the copy, or change it so that it no longer matches its workload."""
+_LOCAL_NOTES = frozenset({_LAST_APPLIED, DISPATCH, keys.STOPPING, keys.WORKLOAD, *_PROFILE})
 
 
 def _without_selector(spec: View) -> Object:
