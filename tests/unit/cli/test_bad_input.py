@@ -64,6 +64,8 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
         ("exec", "nope", *IN, "--", "ls", "-l"),
         "there is no job nope in namespace team-a (gpuaas ps)",
     ),
+    "a cluster of the fleet": (("fleet", "drain", "x"), "there is no cluster x; none has joined"),
+    "a cluster to leave": (("fleet", "leave", "x"), "there is no cluster x; none has joined"),
     "who owns it": (("user", "rm", "admin"), "admin is who owns "),
     "a backup's place": (("backup", "/no/such/file"), "there is no folder /no/such"),
     "a backup": (("restore", "-y", __file__), "is not a backup of ours: no archive; nothing was changed"),

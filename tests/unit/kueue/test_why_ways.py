@@ -77,6 +77,18 @@ def test_what_a_check_stopped_is_not_let_in_by_being_active_alone() -> None:
     assert answer.ways == ("gpuaas resume workload job-mine -n ns",)
 
 
+def test_a_kind_that_is_not_dispatched_is_not_resumed_in_vain() -> None:
+    words = (
+        'The workload is deactivated due to AdmissionCheck in Rejected state: "mk" (No multikueue adapter found for x)'
+    )
+    job = workload(conditions=(("Evicted", "True", "Deactivated", words),))
+    answer = ask({**job, "spec": {**job["spec"], "active": False}})
+    assert answer.reason == "Deactivated"
+    assert answer.ways == (
+        "MultiKueue dispatches no jobs of this kind: submit it on a worker, or to a queue without the check",
+    )
+
+
 MISSING = {"coveredResources": ["nvidia.com/gpu"], "flavors": [{"name": "h20", "resources": []}]}
 IDLE = {"metadata": {"name": "budget"}, "spec": {"controllerName": "example.com/budget"}}
 

@@ -93,7 +93,18 @@ async def cluster_named(client: "HttpClient", name: str, verb: str, patience: fl
     raise click.ClickException(f"cluster {name} has not {verb} within {patience:.0f} s: {said}")
 
 
+async def known(client: "HttpClient", name: str) -> Object:
+    """The ManagedCluster; fails with the names of those there are."""
+    try:
+        return await client.get(MANAGED_CLUSTERS, name)
+    except NotFound:
+        names = sorted(each["metadata"]["name"] for each in (await client.list(MANAGED_CLUSTERS)).items)
+        others = f"there are: {', '.join(names)}" if names else "none has joined"
+        raise click.ClickException(f"there is no cluster {name}; {others}") from None
+
+
 async def gone(client: "HttpClient", name: str, patience: float) -> None:
+    await known(client, name)
     await client.delete(MANAGED_CLUSTERS, name)
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -118,7 +129,7 @@ async def running_on(client: "HttpClient", name: str) -> list[str]:
 
 
 async def drained(client: "HttpClient", name: str, *, on: bool) -> None:
-    cluster = await client.get(MANAGED_CLUSTERS, name)
+    cluster = await known(client, name)
     taints = [each for each in (cluster.get("spec") or {}).get("taints") or () if each.get("key") != DRAINED]
     if on:
         taints.append({"key": DRAINED, "effect": "NoSelect", "timeAdded": rfc3339(time.time())})  # noqa: TID251

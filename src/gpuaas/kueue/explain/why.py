@@ -58,6 +58,7 @@ from gpuaas.kueue.workload_state import conditions_of, is_kept_out, is_true
 
 View = Mapping[str, Any]
 _MOST_WAYS = 3
+_NOT_DISPATCHED = "No multikueue adapter found"
 _NO_SIZE_WOULD_DO = (Token.EXCEEDS_MAX_QUOTA, Token.NO_MATCHING_FLAVOR, Token.TOPOLOGY)  # other things come first
 
 
@@ -186,6 +187,8 @@ def _inactive(_picture: Picture, workload: View, conditions: Mapping[str, Any]) 
     name, namespace = workload["metadata"]["name"], workload["metadata"]["namespace"]
     words = f"it was deactivated, and stays so until it is resumed: {_told(evicted.get('message') or 'by its user')}"
     ways = (f"gpuaas resume workload {name} -n {namespace}",)
+    if _NOT_DISPATCHED in str(evicted.get("message")):
+        ways = ("MultiKueue dispatches no jobs of this kind: submit it on a worker, or to a queue without the check",)
     return Answer(_subject(workload), "Inactive", "Deactivated", words, tuple(_tried(workload)), ways)
 
 
