@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Command = Callable[..., Any]
+_OF_THE_FLEET = frozenset({"nodes", "clusterqueues", "resourceflavors", "preemptions"})  # what --fleet shows
 _MORE = {
     401: "; its token is not known here (any more)",
     404: "; is Kueue installed there, and is the address in the kubeconfig a cluster's?",
@@ -75,7 +76,21 @@ class Target:
             return "; start a cluster with gpuaas up -d, or name one with --kubeconfig"
         if getattr(error, "details", {}).get("name"):
             return ""  # of one object: the message says all there is
+        if getattr(error, "code", 0) == 403 and getattr(error, "details", {}).get("kind") in _OF_THE_FLEET:
+            return "; gpuaas user add --fleet makes a user who may"
         return _MORE.get(getattr(error, "code", 0), "")
+
+    @property
+    def flags(self) -> str:
+        """What a command that is proposed needs to reach the same place."""
+        from shlex import quote
+
+        named = {
+            "--kubeconfig": str(self.kubeconfig or ""),
+            "--context": self.context,
+            "-n": self.namespace,
+        }
+        return "".join(f" {flag} {quote(value)}" for flag, value in named.items() if value)
 
     def is_here(self) -> bool:
         """Whether the cluster's server is reached on this very machine, so that its folders are ours."""

@@ -76,7 +76,7 @@ def notebook(context: click.Context, /, target: Target, no_wait: bool, **wanted:
     if target.output != "text":
         target.show(unmanaged(made), lambda: None)
         return
-    name, at = f"notebook/{meta['name']}", f" -n {meta['namespace']}" if target.namespace else ""
+    name, at = f"notebook/{meta['name']}", target.flags
     click.echo(f"{name} is in queue {meta['labels'][QUEUE_LABEL]} of namespace {meta['namespace']}")
     if no_wait:
         click.echo(f"  gpuaas notebook open {meta['name']}{at} · gpuaas why {name}{at} · gpuaas cancel {name}{at}")

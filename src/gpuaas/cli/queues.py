@@ -159,7 +159,9 @@ def stop(target: Target, kind: str, name: str, keep_already_running: bool) -> No
     """Stop a queue (evicting what runs, unless kept) or a workload, named by itself or by its job."""
     policy = "Hold" if keep_already_running else "HoldAndDrain"
     spec = {"active": False} if kind == "workload" else {"stopPolicy": policy}
-    _told(target, kind, target.work(lambda client, namespace: _set(client, namespace, kind, name, spec)), "stopped")
+    effect = "" if kind == "workload" else "what runs goes on" if keep_already_running else "what runs is evicted"
+    done = target.work(lambda client, namespace: _set(client, namespace, kind, name, spec))
+    _told(target, kind, done, "stopped", effect)
 
 
 @click.command()
@@ -172,8 +174,9 @@ def resume(target: Target, kind: str, name: str) -> None:
     _told(target, kind, target.work(lambda client, namespace: _set(client, namespace, kind, name, spec)), "resumed")
 
 
-def _told(target: Target, kind: str, name: str, what: str) -> None:
-    target.show({what: f"{kind}/{name}"}, lambda: click.echo(f"{kind}/{name} is {what}"))
+def _told(target: Target, kind: str, name: str, what: str, effect: str = "") -> None:
+    words = f"{kind}/{name} is {what}{'; ' if effect else ''}{effect}"
+    target.show({what: f"{kind}/{name}"}, lambda: click.echo(words))
 
 
 async def _set(client: "HttpClient", namespace: str, kind: str, name: str, spec: "Object") -> str:

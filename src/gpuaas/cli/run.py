@@ -84,8 +84,7 @@ def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, fol
         place, name = meta["namespace"], meta["name"]
         raise SystemExit(target.work(lambda client, _: until_done(client, place, name, follow=follow)))
     if target.output == "text":
-        at = f" -n {meta['namespace']}" if target.namespace else ""
-        name = meta["name"]
+        at, name = target.flags, meta["name"]
         click.echo(f"  gpuaas why {name}{at} · gpuaas logs -f {name}{at} · gpuaas cancel {name}{at}")
 
 

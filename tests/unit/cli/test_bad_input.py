@@ -470,3 +470,19 @@ def test_a_user_of_a_namespace_without_a_queue_is_made_with_a_warning(
     assert made.exit_code == 0, made.stderr
     assert (f"namespace {namespace} has no queue: " in made.stderr) == warned
     assert shell.run("user", "rm", f"eve-{namespace}").exit_code == 0
+
+
+def test_proposed_commands_reach_the_same_cluster_and_a_missing_right_names_what_gives_it(
+    shell: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "zoe.kubeconfig"
+    assert shell.run("user", "add", "zoe", *IN, "--out", str(file)).exit_code == 0
+    ran = shell.run("run", "--kubeconfig", str(file), "--image", "x", "--name", "hers", "--", "e")
+    assert f"gpuaas why hers --kubeconfig {file}" in ran.stdout
+    for words in (("queues",), ("audit",), ("gpus", "--cards")):
+        refused = shell.run(*words, "--kubeconfig", str(file))
+        assert refused.exit_code == 1
+        assert "is forbidden" in refused.stderr
+        assert "gpuaas user add --fleet" in refused.stderr
+    assert shell.run("cancel", "hers", *IN).exit_code == 0
+    assert shell.run("user", "rm", "zoe").exit_code == 0
