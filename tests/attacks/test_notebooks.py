@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 from tests.attacks.harness import Bystander, bounded
 from tests.conformance.service import Service, eventually
-from tests.conformance.test_notebooks import Browser, made, opened, program_in
+from tests.conformance.test_notebooks import Browser, end_all, made, opened, program_in
 
 MOST = 512  # exchanges at a time
 PATH = "/notebook/default/hostile/"
@@ -23,6 +23,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with bounded(folder / "h", "--no-fsync") as found:
         made(found, "hostile")
         yield found
+        end_all(found)
 
 
 @pytest.fixture(scope="module")

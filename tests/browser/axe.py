@@ -1,7 +1,7 @@
 """axe-core, the judge of accessibility: fetched by its package name into a cache outside the repository, once.
 
 `AXE_CORE` may name a file to take instead. Where it cannot be had the reason is in `Missing`, and tests are skipped with
-it, but not in CI.
+it.
 """
 
 from __future__ import annotations

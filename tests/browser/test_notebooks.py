@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import pytest
 from tests.browser.conftest import PATIENCE, Served
 from tests.conformance.service import Service, eventually
+from tests.conformance.test_notebooks import end_all
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -38,6 +39,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         )
         assert done.returncode == 0, done.stderr
         yield Served(service)
+        end_all(service)
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ holds memory on a card.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -91,6 +93,16 @@ class Machine:
         labels = {"kueue.x-k8s.io/queue-name": "this-machine"}
         template = {"metadata": {"annotations": dict(annotations or {})}, "spec": pods}
         return {"metadata": {"name": name, "labels": labels}, "spec": {"backoffLimit": 0, **spec, "template": template}}
+
+
+def end_jobs(folder: Path) -> None:
+    """Jobs outlive their control plane: ends those of homes below the folder."""
+    mark = f"GPUAAS_RUN={folder}/".encode()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                if any(each.startswith(mark) for each in (process / "environ").read_bytes().split(b"\0")):
+                    os.kill(int(process.name), signal.SIGKILL)
 
 
 def make(service: Service, path: str, body: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from tests.conformance.gpu_machine import (
     PODS,
     Machine,
     build,
+    end_jobs,
     log,
     make,
     node,
@@ -35,6 +36,8 @@ from tests.conformance.gpu_machine import (
     share,
 )
 from tests.conformance.service import Service, eventually
+
+from gpuaas.executors.mps import MpsDaemons
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cc") is None or importlib.util.find_spec("pynvml") is None,
@@ -74,11 +77,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def machine(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     made = Machine(built, tmp_path)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
-    return made
+    yield made
+    end_jobs(tmp_path)
 
 
 def test_two_jobs_share_a_card_by_budget_and_who_passes_it_by_is_stopped_alone(
@@ -204,11 +208,12 @@ def test_a_card_that_vanishes_gives_its_job_to_another_and_comes_back(machine: M
 def mps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The stand-in for MPS is found; its daemons end with the test."""
     monkeypatch.setenv("PATH", f"{DRIVER}:{os.environ['PATH']}")
-    monkeypatch.setenv("GPUAAS_TEST_MPS", str(tmp_path / "daemons"))
     yield
-    for pid in (tmp_path / "daemons").read_text().split() if (tmp_path / "daemons").exists() else ():
+    root = MpsDaemons(tmp_path / "home").root
+    for pid in (word for path in root.glob("*/pipe/pids") for word in path.read_text().split()):
         with contextlib.suppress(OSError):
             os.kill(int(pid), signal.SIGKILL)
+    shutil.rmtree(root, ignore_errors=True)
 
 
 def pipe_of(service: Service, machine: Machine) -> Path:
@@ -296,8 +301,8 @@ def test_pods_of_two_namespaces_do_not_share_a_card_by_mps_unless_that_is_asked_
 
         eventually(lambda: "0 of them may be shared" in waiting(), lambda: f"it does not wait: {waiting()}")
         name = node(service)["metadata"]["name"]
-        wide = {"metadata": {"annotations": {"gpuaas.dev/mps-among": "all"}}}
-        assert service.ask("PATCH", f"/api/v1/nodes/{name}", wide, media=MERGE).status == 200
+        widened = gpuaas(tmp_path, "share", name, "--mps", "4", "--among", "all")
+        assert widened.returncode == 0, widened.stdout + widened.stderr
         eventually(lambda: "running" in waiting(), "it never ran")
 
 

@@ -67,6 +67,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     program_in(folder)
     with Service(folder / "h", "--no-fsync") as found:
         yield found
+        end_all(found)
 
 
 def command(service: Service, *words: str, code: int = 0) -> str:
@@ -103,6 +104,13 @@ def opened(service: Service, name: str, link: str = "") -> Browser:
 
 def stop(service: Service, name: str) -> None:
     service.ask("DELETE", f"{NOTEBOOKS}/{name}")
+
+
+def end_all(service: Service) -> None:
+    """Notebooks outlive the server by design: a test ends them before it stops it."""
+    service.ask("DELETE", NOTEBOOKS)
+    pods = "/api/v1/namespaces/default/pods?labelSelector=notebook-name"
+    eventually(lambda: not service.ask("GET", pods).json()["items"], "a notebook does not end")
 
 
 def test_a_link_opens_the_notebook_once(service: Service) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import websocket
 from tests.conformance.service import Service, eventually
+from tests.conformance.test_notebooks import end_all
 from tests.real.parts import cache
 
 pytestmark = pytest.mark.real
@@ -39,6 +40,7 @@ def programs() -> Path:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with Service(tmp_path_factory.mktemp("j") / "h", "--no-fsync") as found:
         yield found
+        end_all(found)
 
 
 class Tab:

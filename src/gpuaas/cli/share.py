@@ -23,6 +23,11 @@ _ANSWER = 1.0  # seconds in which a node answers; what its condition says before
 @click.argument("node_or_card")
 @click.option("--replicas", type=click.IntRange(2), help="Time-slicing: so many pods share each card.")
 @click.option("--mps", type=click.IntRange(2), help="MPS: so many pods share each card.")
+@click.option(
+    "--among",
+    type=click.Choice(["namespace", "all"]),
+    help="Whose pods share a card by MPS, where a fault of one ends all.  [default: one namespace's]",
+)
 @click.option("--off", is_flag=True, help="Whole cards again.")
 @click.option("--dry-run", is_flag=True, help="Only say what would change and whom it would displace.")
 @click.option("--wait", "patience", default=60.0, show_default=True, help="Seconds to wait for it; 0: do not wait.")
@@ -32,6 +37,7 @@ def share(
     node_or_card: str,
     replicas: int | None,
     mps: int | None,
+    among: str | None,
     off: bool,
     dry_run: bool,
     patience: float,
@@ -52,16 +58,21 @@ def share(
 
     if sum((replicas is not None, mps is not None, off)) != 1:
         raise WrongOption("give one of --replicas N, --mps N and --off")
+    if among is not None and mps is None:
+        raise WrongOption("--among says who shares a card by MPS: give it with --mps N")
     wanted = Wish("none") if off else Wish("mps", mps or 0) if mps else Wish("time-slicing", replicas or 0)
-    outcome = target.work(lambda client, _: _share(client, node_or_card, wanted, dry_run, patience))
+    outcome = target.work(lambda client, _: _share(client, node_or_card, wanted, dry_run, patience, among))
     target.show(outcome, lambda: _print(outcome))
     if outcome["state"] == "failed":
         raise SystemExit(1)
 
 
-async def _share(client: "HttpClient", name: str, wanted: "Wish", dry_run: bool, patience: float) -> dict[str, Any]:
+async def _share(
+    client: "HttpClient", name: str, wanted: "Wish", dry_run: bool, patience: float, among: str | None
+) -> dict[str, Any]:
     from gpuaas.cli.card_world import card_nodes, find_target
     from gpuaas.client.resources import NODES
+    from gpuaas.devices.mps import AMONG, EVERYBODY
     from gpuaas.devices.sharing import ANNOTATION, displaced_pods
 
     node, card = find_target(await card_nodes(client), name)
@@ -70,7 +81,10 @@ async def _share(client: "HttpClient", name: str, wanted: "Wish", dry_run: bool,
     outcome: dict[str, Any] = {"node": node.name, "displaces": displaces, "state": "dry run", "message": ""}
     if dry_run:
         return outcome
-    await client.patch(NODES, node.name, {"metadata": {"annotations": {ANNOTATION: wish.document()}}})
+    annotations: dict[str, str | None] = {ANNOTATION: wish.document()}
+    if among is not None:
+        annotations[AMONG] = EVERYBODY if among == EVERYBODY else None
+    await client.patch(NODES, node.name, {"metadata": {"annotations": annotations}})
     outcome |= await _settled(client, node, wish, patience)
     if outcome["state"] == "failed":  # nothing changed, and nothing is left to try it again
         before = (node.obj["metadata"].get("annotations") or {}).get(ANNOTATION)

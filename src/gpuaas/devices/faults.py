@@ -7,7 +7,7 @@ card's MIG layout fails). An Xid of NVIDIA's ignore list is an application's err
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,18 +32,22 @@ class Fault:
     fails_mig: bool = False
 
 
-def read_faults(text: str, env: Mapping[str, str] | None = None) -> tuple[tuple[Fault, ...], tuple[str, ...]]:
+Faults = Mapping[str, Sequence[Fault]]
+"""By the index or UUID that names the card, so that looking them up costs what one card has."""
+
+
+def read_faults(text: str, env: Mapping[str, str] | None = None) -> tuple[Faults, tuple[str, ...]]:
     """The faults, and the parts that are none. `env`: the device plugin's, which may list Xids to ignore or to heed."""
-    found: list[Fault] = []
+    found: dict[str, list[Fault]] = {}
     wrong: list[str] = []
     for part in text[:_LONGEST].split(",")[:_MOST]:
         card, _, words = part.strip().partition("=")
         fault = _fault(card.strip(), words.strip().lower(), env or {})
         if fault is not None:
-            found.append(fault)
+            found.setdefault(fault.card, []).append(fault)
         elif part.strip():
             wrong.append(part.strip()[:64])
-    return tuple(found), tuple(wrong)
+    return found, tuple(wrong)
 
 
 def _fault(card: str, words: str, env: Mapping[str, str]) -> Fault | None:
@@ -69,11 +73,11 @@ def _fault(card: str, words: str, env: Mapping[str, str]) -> Fault | None:
             return None
 
 
-def of_card(faults: Iterable[Fault], card: Card) -> list[Fault]:
-    return [fault for fault in faults if fault.card in (str(card.index), card.uuid)]
+def of_card(faults: Faults, card: Card) -> list[Fault]:
+    return [*faults.get(str(card.index), ()), *faults.get(card.uuid, ())]
 
 
-def marked(cards: Sequence[Card], faults: Sequence[Fault]) -> tuple[Card, ...]:
+def marked(cards: Sequence[Card], faults: Faults) -> tuple[Card, ...]:
     """The cards, with those that are ill out of service."""
     if not faults:
         return tuple(cards)

@@ -23,7 +23,7 @@ from gpuaas.devices.mig_config import Configs, MigConfigError, select
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
 
-MOST_NODES: Final = 256  # of which candidates are made; further nodes stay as they are
+MOST_NODES: Final = 64  # of which candidates are made; further nodes stay as they are
 _MOST_WAITING: Final = 2000
 
 
@@ -63,7 +63,8 @@ def plans(nodes: Sequence[NodeCardsNow], waiting: Sequence[Waiting]) -> list[Pla
     free = {node.name: _free(node, node.cards) for node in nodes}
     as_it_is = set(_admitted(free, wanted))
     found: list[Plan] = []
-    for node in nodes[:MOST_NODES]:
+    capable = [node for node in nodes if any(card.product.mig_capable for card in node.cards)]
+    for node in capable[:MOST_NODES]:
         for name, cards in _candidates(node):
             changed = [card for card, new in zip(node.cards, cards, strict=True) if _differs(card, new)]
             after = {**free, node.name: _free(node, cards)}
@@ -148,19 +149,26 @@ def _devices(node: NodeCardsNow, cards: tuple[Card, ...]) -> Offer:
 
 
 def _admitted(free: Mapping[str, Counter[str]], waiting: Sequence[Waiting]) -> list[str]:
-    left = {name: Counter(amounts) for name, amounts in free.items()}
+    """First fit, linear in nodes and pods: what is free only shrinks, so a shape goes on where it fitted last."""
+    left = [Counter(amounts) for amounts in free.values()]
+    begins: dict[tuple[tuple[str, int], ...], int] = {}  # by shape of a pod, the first node it may still fit on
     found: list[str] = []
     for one in waiting:
-        taken: list[tuple[str, Mapping[str, int]]] = []
+        taken: list[tuple[int, Mapping[str, int]]] = []
         for pod in one.pods:
-            node = next((name for name, has in left.items() if all(has[r] >= n for r, n in pod.items())), None)
-            if node is None:
+            shape = tuple(sorted(pod.items()))
+            at = begins.get(shape, 0)
+            while at < len(left) and any(left[at][resource] < count for resource, count in shape):
+                at += 1
+            begins[shape] = at
+            if at == len(left):
                 break
-            left[node].subtract(pod)
-            taken.append((node, pod))
+            left[at].subtract(pod)
+            taken.append((at, pod))
         else:
             found.append(one.name)
             continue
-        for node, pod in taken:
-            left[node].update(pod)
+        for at, pod in taken:  # all of its pods, or none
+            left[at].update(pod)
+            begins = {shape: min(first, at) for shape, first in begins.items()}
     return found

@@ -10,6 +10,10 @@ from gpuaas.devices.offer import Device, Offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
 
 ROOT: Final = "/mps"
+AMONG: Final = (
+    "gpuaas.dev/mps-among"  # annotation of a node: whose pods share a card by MPS, by default one namespace's
+)
+EVERYBODY: Final = "all"
 _CLIENTS, _OLD_CLIENTS = 48, 16  # a server takes 48 clients from compute capability 7.5 on (so a V100 takes 16)
 
 

@@ -14,6 +14,7 @@ from gpuaas.devices.advertise import CONFIG, config_in_force, default_config
 from gpuaas.devices.budget import asked_mib
 from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import Held, choose, held_by, requests_of
+from gpuaas.devices.mps import AMONG, EVERYBODY
 from gpuaas.devices.offer import Offer, offer
 from gpuaas.devices.plugin_config import ConfigError, PluginConfig
 from gpuaas.executors.nodes import NodeSpec
@@ -23,7 +24,6 @@ from gpuaas.runtime.pods import is_finished
 
 View = Mapping[str, Any]
 ON_NODE = "node"  # index of pods, shared by all who ask for it
-AMONG, EVERYBODY = "gpuaas.dev/mps-among", "all"  # annotation of a node: who shares its cards by MPS
 _DECISIVE = (
     inventory.ANNOTATION,
     CONFIG,

@@ -1,5 +1,7 @@
 """Sharing by `gpuaas share`, and plans of MIG geometry: what is offered, whom it displaces, what it admits."""
 
+import time
+
 import pytest
 
 from gpuaas.devices.advertise import config_in_force, keep
@@ -121,3 +123,18 @@ def test_cards_are_read_back_from_what_a_node_shows() -> None:
         (card.uuid, card.name, card.mig, card.devices) for card in cut
     ]
     assert cards_shown("nonsense") == ()
+
+
+def test_all_pods_of_a_job_fit_or_none_and_what_is_given_back_is_used() -> None:
+    slices = {"nvidia.com/mig-1g.5gb": 1}
+    waiting = [Waiting("gang", (slices,) * 20), Waiting("pair", (slices, slices)), Waiting("one", (slices,))]
+    best = plans([NodeCardsNow("n", CARDS, MIXED)], waiting)[0]
+    assert best.admits == ("pair", "one"), "the gang needs more than fourteen slices"
+
+
+def test_a_plan_for_a_large_fleet_takes_time_by_its_size() -> None:
+    nodes = [NodeCardsNow(f"n{number}", CARDS, MIXED) for number in range(1000)]
+    waiting = [Waiting(f"w{number}", ({"nvidia.com/mig-1g.5gb": 1},)) for number in range(2000)]
+    began = time.process_time()
+    assert len(plans(nodes, waiting)[0].admits) == 14
+    assert time.process_time() - began < 60

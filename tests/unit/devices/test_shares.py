@@ -88,4 +88,4 @@ def test_faults_name_cards_by_index_or_uuid_and_what_is_none_is_reported() -> No
     assert wrong == ("1=smoke", "=ecc", "2=xid:-1")
     assert [card.unhealthy for card in marked(cards, found)] == ["Xid 79", "", ""]
     assert [card.unhealthy for card in marked(cards, read_faults("1=ecc,1=vanished")[0])][1].startswith("uncorrectable")
-    assert read_faults("0=xid:79", {"DP_DISABLE_HEALTHCHECKS": "79"})[0][0].ill == ""
+    assert read_faults("0=xid:79", {"DP_DISABLE_HEALTHCHECKS": "79"})[0]["0"][0].ill == ""

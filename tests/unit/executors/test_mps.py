@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,11 +20,11 @@ CONTROL = Path(__file__).parents[2] / "driver" / "nvidia-cuda-mps-control"
 def daemons(tmp_path: Path) -> Iterator[MpsDaemons]:
     made = MpsDaemons(tmp_path, str(CONTROL))
     yield made
-    for path in made.root.glob("*/pipe/control.pid"):
-        try:
-            os.kill(int(path.read_text()), signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    for pid in (word for path in made.root.glob("*/pipe/pids") for word in path.read_text().split()):
+        with contextlib.suppress(OSError):
+            os.kill(int(pid), signal.SIGKILL)
+    if not made.root.is_relative_to(tmp_path):
+        shutil.rmtree(made.root, ignore_errors=True)
 
 
 def test_a_daemon_is_started_once_and_given_its_limit(daemons: MpsDaemons) -> None:
@@ -47,6 +49,9 @@ def test_each_card_has_a_daemon_of_its_own(daemons: MpsDaemons) -> None:
 def test_a_daemon_that_was_killed_is_started_again(daemons: MpsDaemons) -> None:
     daemons.ensure("GPU-1", 0)
     os.kill(int((daemons.pipe("GPU-1") / "control.pid").read_text()), signal.SIGKILL)
+    for _ in range(1000):  # the kernel takes a moment
+        if not daemons.is_alive("GPU-1"):
+            break
     assert not daemons.is_alive("GPU-1")
     assert daemons.ensure("GPU-1", 0)
 

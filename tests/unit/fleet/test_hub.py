@@ -474,3 +474,60 @@ async def test_strict_leaves_the_placement_check_on_workloads_unanswered_as_the_
         await on.advance(60)
         assert states(on, "job") == {"mk": "Pending", "place": "Pending"}
         assert clusters_of(on) == ["spoke1"]
+
+
+@scenario
+async def test_what_an_admin_made_under_the_names_of_the_add_on_is_not_touched() -> None:
+    async with fleet_stage("a", "b") as on:
+        secret = {"metadata": {"name": "multikueue-by-hand", "namespace": HUB}, "data": {"kubeconfig": "eA=="}}
+        on.cluster.put(SECRETS, secret)
+        spec = {"clusterSource": {"kubeConfig": {"locationType": "Secret", "location": "multikueue-by-hand"}}}
+        on.cluster.put(MULTIKUEUE_CLUSTERS, {"metadata": {"name": "by-hand"}, "spec": spec})
+        taken = {"metadata": {"name": "multikueue-b", "namespace": HUB}, "data": {"kubeconfig": "eA=="}}
+        on.cluster.put(SECRETS, taken)
+        await on.join("a")
+        await on.join("b")
+        assert on.connected() == ["a", "by-hand"], "no cluster of that name was ever registered, and it stays"
+        assert on.cluster.read(SECRETS, "multikueue-b", HUB)["data"] == taken["data"]
+        words = on.cluster.read(MANAGED_CLUSTERS, "b")["metadata"]["annotations"]["gpuaas.dev/trouble-duplicate"]
+        assert words.startswith("Secret kueue-system/multikueue-b is not the add-on's; fix: kubectl delete secret ")
+        on.cluster.remove(SECRETS, "multikueue-b", HUB)
+        await on.advance(1)
+        assert on.connected() == ["a", "b", "by-hand"]
+
+
+@scenario
+async def test_a_queue_that_the_hub_deletes_goes_from_the_workers_and_one_that_leaves_the_config_stays() -> None:
+    async with fleet_stage("a") as on:
+        await on.join("a")
+        with_queue(on)
+        await on.advance(1)
+        taint = {"key": "gpuaas.dev/drained", "effect": "NoSelect", "timeAdded": "2026-01-01T00:00:00Z"}
+        await on.cluster.patch(MANAGED_CLUSTERS, "a", {"spec": {"taints": [taint]}})
+        await on.advance(60)
+        worker = on.workers["a"]
+        assert worker.exists(CLUSTER_QUEUES, "cluster-queue"), "what runs there is finished there"
+        worker.put(CLUSTER_QUEUES, queue("own"))
+        on.cluster.remove(LOCAL_QUEUES, "user-queue", "team")
+        on.cluster.remove(CLUSTER_QUEUES, "cluster-queue")
+        await on.advance(1)
+        assert not worker.exists(LOCAL_QUEUES, "user-queue", "team")
+        assert [each["metadata"]["name"] for each in worker.all(CLUSTER_QUEUES)] == ["own"]
+
+
+@scenario
+async def test_another_hubs_queues_on_a_worker_are_left_alone() -> None:
+    async with fleet_stage("a") as on:
+        on.cluster.put(NAMESPACES, {"metadata": {"name": "kube-system"}})
+        of_another = {"labels": {"gpuaas.dev/mirrored-from-hub": "true"}, "annotations": {"gpuaas.dev/hub": "another"}}
+        for name in ("theirs", "cluster-queue"):
+            found = queue(name, gpus=1)
+            on.workers["a"].put(CLUSTER_QUEUES, {**found, "metadata": {"name": name, **of_another}})
+        await on.join("a")
+        with_queue(on)
+        await on.advance(60)
+        worker = on.workers["a"]
+        assert worker.exists(CLUSTER_QUEUES, "theirs")
+        assert worker.read(CLUSTER_QUEUES, "cluster-queue")["spec"] == queue("cluster-queue", gpus=1)["spec"]
+        words = said(on.cluster.read(ADD_ONS, ADD_ON, "a"), "ManifestApplied")[2]
+        assert "different from the hub's: ClusterQueue cluster-queue" in words

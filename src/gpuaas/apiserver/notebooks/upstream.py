@@ -16,6 +16,7 @@ import httptools
 HEAD_LIMIT: Final = 64 * 1024
 _PIECE: Final = 64 * 1024
 _CONNECT: Final = 5.0  # seconds
+_CROWDED: Final = 0.05
 
 Fields = Sequence[tuple[bytes, bytes]]
 
@@ -103,7 +104,12 @@ class Exchange:
 async def connect(socket: Path) -> Exchange:
     try:
         async with asyncio.timeout(_CONNECT):
-            reader, writer = await asyncio.open_unix_connection(socket, limit=_PIECE)
+            while True:
+                try:
+                    reader, writer = await asyncio.open_unix_connection(socket, limit=_PIECE)
+                    break
+                except BlockingIOError:  # more connect at once than the server has room for: its backlog is short
+                    await asyncio.sleep(_CROWDED)
     except (OSError, TimeoutError):
         raise NotThere("its server does not listen yet") from None
     return Exchange(reader, writer)

@@ -84,6 +84,7 @@ class GpuNodes(Controller):
         self._loaded = False
         self._changes: dict[str, Changes] = {}
         self._closed: dict[str, tuple[float, frozenset[str]]] = {}  # by node: since when which cards are closed
+        self._reported: dict[str, str] = {}  # by node: the annotation of faults whose notes were reported
         self._blocked: dict[str, str] = {}  # by node: which pod may not go, and why
         self._nodes = self.follow(deps.informers.of(NODES), self._known)
         self._policies = self.follow(deps.informers.of(POLICIES), lambda _: (_EVERYTHING,), delay=0.02)
@@ -224,6 +225,7 @@ class GpuNodes(Controller):
         await self._write(node, owned, decision)
         self._tell_node(node, labels, text, decision)
         self._tell_health(node, cards, found)
+        self._tell_notes(node, cards, found, annotations.get(faults.ANNOTATION, ""))
         closing = frozenset(card.uuid for card in decision.cards if card.unhealthy)
         if not closing:
             self._closed.pop(name, None)
@@ -339,24 +341,31 @@ class GpuNodes(Controller):
                 case _:
                     self.recorder.event(NODES, node, NORMAL, "MigConfigApplied", mig.message)
 
-    def _tell_health(self, node: Object, cards: tuple[Card, ...], found: Sequence[faults.Fault]) -> None:
+    def _tell_health(self, node: Object, cards: tuple[Card, ...], found: faults.Faults) -> None:
         """Events of what is new since the condition was written."""
         conditions = {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}
         before = conditions.get(HEALTH_CONDITION) or {}
         known = str(before.get("message") or "") if before.get("status") == "False" else ""
+        shown = inventory.shown_cards(annotations_of(node).get(inventory.ANNOTATION, "")) if found or known else []
+        closed = {one.get("uuid"): one.get("closed") for one in shown}
         for card in cards:
             words = _ill(card)
-            if is_ill(card) and words not in known:
+            if is_ill(card) and closed.get(card.uuid) != card.unhealthy:
                 self.recorder.event(
                     NODES, node, WARNING, "GPUUnhealthy", f"{words}; it takes no work, its pods are moved"
                 )
-            for fault in faults.of_card(found, card):
-                if fault.note:
-                    self.recorder.event(
-                        NODES, node, NORMAL, "XidIgnored", f"card {card.index} ({card.uuid}): {fault.note}"
-                    )
         if known and not any(is_ill(card) for card in cards):
             self.recorder.event(NODES, node, NORMAL, "GPURecovered", f"every card takes work again; before: {known}")
+
+    def _tell_notes(self, node: Object, cards: tuple[Card, ...], found: faults.Faults, text: str) -> None:
+        """What is no fault of the card, once for each text of the annotation."""
+        name = node["metadata"]["name"]
+        if self._reported.get(name, "") == text:
+            return
+        self._reported[name] = text
+        for card in cards:
+            for words in (fault.note for fault in faults.of_card(found, card) if fault.note):
+                self.recorder.event(NODES, node, NORMAL, "XidIgnored", f"card {card.index} ({card.uuid}): {words}")
 
 
 def _ill(card: Card) -> str:

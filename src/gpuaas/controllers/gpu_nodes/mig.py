@@ -18,7 +18,7 @@ from gpuaas.controllers.gpu_nodes.change import APPLYING, DRAINING, FAILED, REVE
 from gpuaas.controllers.gpu_nodes.surface import Surface
 from gpuaas.devices import faults
 from gpuaas.devices.cards import Card
-from gpuaas.devices.faults import Fault
+from gpuaas.devices.faults import Faults
 from gpuaas.devices.inventory import layout_of, with_layout, without_mig
 from gpuaas.devices.mig_apply import CardState, apply, generate
 from gpuaas.devices.mig_config import Entry, MigConfigError, select
@@ -43,7 +43,7 @@ class Moment:
     """What is so now, besides the cards: who holds them, what is broken, what is under way."""
 
     holders: Mapping[str, Sequence[Holder]] = field(default_factory=dict)  # by card
-    faults: Sequence[Fault] = ()
+    faults: Faults = field(default_factory=dict)
     now: float = 0.0
     deadline: float = 600.0  # seconds that pods are waited for
     settled: bool = True  # cards have been closed long enough for every holder to be seen
@@ -162,7 +162,7 @@ def _restored(card: Card, layout: Mapping[str, int] | None) -> Card:
         return card
 
 
-def _cannot_change(card: Card, found: Sequence[Fault]) -> str | None:
+def _cannot_change(card: Card, found: Faults) -> str | None:
     if card.unhealthy == faults.VANISHED:
         return card.unhealthy
     return (

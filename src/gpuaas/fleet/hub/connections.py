@@ -5,12 +5,13 @@ rotated token is passed on in one step.
 
 One cluster under two names would have its copies deleted by the one name as they are made by the other. So where an admin
 wired a cluster by hand (a MultiKueueCluster of another name, whose Secret leads to the same server), that one counts: ours
-is not made, or is withdrawn while no workload runs through it.
+is not made, or is withdrawn while no workload runs through it. Only what carries our label is changed or deleted here: an
+admin may have used the same names.
 """
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gpuaas.base.errors import AlreadyExists, NotFound
 from gpuaas.client.kubeconfig import KubeconfigError
@@ -22,7 +23,9 @@ from gpuaas.fleet.hub.names import KUEUE_NAMESPACE, MULTIKUEUE, kubeconfig_secre
 from gpuaas.fleet.hub.reading import decoded, encoded, kubeconfig, read_kubeconfig
 from gpuaas.fleet.hub.trouble import Trouble
 from gpuaas.runtime.controller import Controller, Deps, Requeue
-from gpuaas.runtime.metadata import is_deleting
+from gpuaas.runtime.metadata import is_deleting, labels_of
+
+MADE: Final = "gpuaas.dev/made-for-managed-cluster"  # label
 
 
 class NoClientConfig(Exception):
@@ -41,7 +44,7 @@ def multikueue_cluster(name: str) -> Object:
     return {
         "apiVersion": MULTIKUEUE_CLUSTERS.api_version,
         "kind": MULTIKUEUE_CLUSTERS.kind,
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": {MADE: "true"}},
         "spec": {"clusterSource": {"kubeConfig": location}},
     }
 
@@ -83,6 +86,12 @@ class ConnectionController(Controller):
             )
             await self._withdraw(key)
             return None
+        kept = self._secrets.get(KUEUE_NAMESPACE, kubeconfig_secret(key))
+        if kept is not None and not _is_ours(kept):
+            where = f"-n {KUEUE_NAMESPACE} {kubeconfig_secret(key)}"
+            words = f"Secret {KUEUE_NAMESPACE}/{kubeconfig_secret(key)} is not the add-on's"
+            await self._trouble.say(key, f"{words}; fix: kubectl delete secret {where}")
+            return None
         await self._trouble.clear(key)
         text = kubeconfig(key, server, decoded(token, "ca.crt"), MULTIKUEUE, decoded(token, "token"))
         await self._keep_secret(key, text)
@@ -90,7 +99,7 @@ class ConnectionController(Controller):
         known = self._connections.get("", key)
         if known is None:
             await self._create(MULTIKUEUE_CLUSTERS, wanted)
-        elif known.get("spec") != wanted["spec"]:
+        elif _is_ours(known) and known.get("spec") != wanted["spec"]:
             await self.client.patch(MULTIKUEUE_CLUSTERS, key, {"spec": wanted["spec"]})
         return None
 
@@ -116,7 +125,7 @@ class ConnectionController(Controller):
         name, data = kubeconfig_secret(cluster), {"kubeconfig": encoded(text)}
         known = self._secrets.get(KUEUE_NAMESPACE, name)
         if known is None:
-            metadata = {"name": name, "namespace": KUEUE_NAMESPACE}
+            metadata = {"name": name, "namespace": KUEUE_NAMESPACE, "labels": {MADE: "true"}}
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
             await self._create(SECRETS, secret, KUEUE_NAMESPACE)
         elif known.get("data") != data:
@@ -128,8 +137,9 @@ class ConnectionController(Controller):
         known = self._connections.get("", cluster)
         if known is not None and _is_ours(known):
             await self._delete(MULTIKUEUE_CLUSTERS, cluster)
-            if self._secrets.get(KUEUE_NAMESPACE, secret) is not None:
-                await self._delete(SECRETS, secret, KUEUE_NAMESPACE)
+        kept = self._secrets.get(KUEUE_NAMESPACE, secret)
+        if kept is not None and _is_ours(kept):
+            await self._delete(SECRETS, secret, KUEUE_NAMESPACE)
 
     async def _create(self, resource: Resource, obj: Object, namespace: str = "") -> None:
         try:
@@ -144,9 +154,8 @@ class ConnectionController(Controller):
             return
 
 
-def _is_ours(connection: Mapping[str, Any]) -> bool:
-    """By what it says, not by who made it: the same object made by hand is as good."""
-    return bool((connection.get("spec") or {}) == multikueue_cluster(connection["metadata"]["name"])["spec"])
+def _is_ours(obj: Mapping[str, Any]) -> bool:
+    return labels_of(obj).get(MADE) == "true"
 
 
 def _decides(cluster: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ A ClusterQueue is mirrored to a cluster when one of its checks is MultiKueue's a
 cluster, without its checks, with its flavors, their topologies, its LocalQueues, their namespaces, and all priority
 classes (one that differs would make MultiKueue and the worker rewrite a job's priority for ever). Quotas are cut to what
 the cluster has, so that a worker admits only what its nodes can run. A cluster that leaves the config keeps its queues:
-what runs there is finished there.
+what runs there is finished there. A queue that is deleted on the hub is deleted there; Kueue lets its last jobs end.
 
 Only what carries the label of this module is changed; an object of the same name with another origin is left alone,
 and where it differs the add-on's condition says so.
@@ -29,7 +29,7 @@ from gpuaas.client.ocm import ADD_ONS, MANAGED_CLUSTERS, MULTIKUEUE_CONFIGS
 from gpuaas.client.protocol import Client, Object, Resource
 from gpuaas.client.resources import NAMESPACES, SECRETS
 from gpuaas.fleet.hub.addons import APPLIED
-from gpuaas.fleet.hub.applying import difference, keep
+from gpuaas.fleet.hub.applying import difference, keep, remove
 from gpuaas.fleet.hub.names import (
     ADD_ON,
     AGENT_SECRET,
@@ -41,9 +41,10 @@ from gpuaas.fleet.hub.names import (
 )
 from gpuaas.fleet.hub.trouble import Trouble
 from gpuaas.fleet.hub.workers import Workers
+from gpuaas.kueue.multikueue.names import HUB
 from gpuaas.runtime.controller import Controller, Deps, Requeue
 from gpuaas.runtime.informer import Informers
-from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of
+from gpuaas.runtime.metadata import annotations_of, is_deleting, labels_of, uid_of
 from gpuaas.runtime.writes import write_status
 
 OFF: Final = "gpuaas.dev/mirror"  # annotation of a ClusterQueue; "off" leaves it to the workers' admins
@@ -176,7 +177,7 @@ class Outcome:
     foreign: list[str] = field(default_factory=list)
 
 
-async def apply(client: Client, wanted: Wanted) -> Outcome:
+async def apply(client: Client, wanted: Wanted, hub_uid: str) -> Outcome:
     """Makes the worker have them; objects of another origin are only compared."""
     outcome = Outcome()
     for resource, obj in wanted:
@@ -185,14 +186,32 @@ async def apply(client: Client, wanted: Wanted) -> Outcome:
             known = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
         except NotFound:
             known = None
-        if known is not None and labels_of(known).get(MIRRORED) != "true":
+        if known is not None and not _is_of(known, hub_uid):
             body = {key: value for key, value in obj.items() if key != "metadata"}
             if difference(known, {**body, "metadata": {}}):
                 outcome.foreign.append(f"{resource.kind} {metadata['name']}")
             continue
-        await keep(client, resource, obj)
+        await keep(client, resource, {**obj, "metadata": {**metadata, "annotations": {HUB: hub_uid}}})
         outcome.kept += 1
     return outcome
+
+
+def _is_of(obj: Mapping[str, Any], hub_uid: str) -> bool:
+    """Whether this hub keeps the object; another hub's is foreign here."""
+    return labels_of(obj).get(MIRRORED) == "true" and annotations_of(obj).get(HUB, hub_uid) == hub_uid
+
+
+async def sweep(client: Client, hub: Hub, hub_uid: str) -> None:
+    """Deletes mirrored queues that this hub has no more; another hub's are its own matter."""
+    names = {each["metadata"]["name"] for each in hub.queues}
+    local_names = {(each["metadata"]["namespace"], each["metadata"]["name"]) for each in hub.local_queues}
+    for each in (await client.list(LOCAL_QUEUES, labels=f"{MIRRORED}=true")).items:
+        metadata = each["metadata"]
+        if (metadata["namespace"], metadata["name"]) not in local_names and _is_of(each, hub_uid):
+            await remove(client, LOCAL_QUEUES, metadata["name"], metadata["namespace"])
+    for each in (await client.list(CLUSTER_QUEUES, labels=f"{MIRRORED}=true")).items:
+        if each["metadata"]["name"] not in names and not is_deleting(each) and _is_of(each, hub_uid):
+            await remove(client, CLUSTER_QUEUES, each["metadata"]["name"])
 
 
 def described(outcome: Outcome) -> Object:
@@ -229,12 +248,14 @@ class MirrorController(Controller):
         cluster = self._clusters.get("", key)
         if cluster is None or is_deleting(cluster) or is_local(cluster):
             return None
-        wanted = wanted_objects(self._read.hub(), key, (cluster.get("status") or {}).get("allocatable") or {})
+        hub = self._read.hub()
+        wanted = wanted_objects(hub, key, (cluster.get("status") or {}).get("allocatable") or {})
         try:
             client = self._workers.of(key)
             if client is None:
                 return None
-            outcome = await apply(client, wanted)
+            outcome = await apply(client, wanted, self._read.uid())
+            await sweep(client, hub, self._read.uid())
         except (ApiError, OSError, TimeoutError, KubeconfigError) as error:
             await self._trouble.note(key, error)
             await self._describe(key, condition(APPLIED, "False", "AddonManifestAppliedFailed", str(error)[:500]))
@@ -280,6 +301,11 @@ class _Reader:
             self._by_name(ADMISSION_CHECKS),
             self._by_name(MULTIKUEUE_CONFIGS),
         )
+
+    def uid(self) -> str:
+        """Of this hub: of its namespace kube-system."""
+        namespace = self._of(NAMESPACES).get("", "kube-system")
+        return uid_of(namespace) if namespace is not None else ""
 
     def _by_name(self, resource: Resource) -> dict[str, Object]:
         return {each["metadata"]["name"]: each for each in self._of(resource).all()}
