@@ -28,7 +28,7 @@ import pytest
 from tests.conformance.kubectls import NONE_HERE, found
 from tests.conformance.service import Service, eventually
 
-pytestmark = pytest.mark.skipif(not found(), reason=NONE_HERE)
+pytestmark = [pytest.mark.kubectl, pytest.mark.skipif(not found(), reason=NONE_HERE)]
 SECONDS = 60.0
 TEN_MB = 10 * 1024 * 1024
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
