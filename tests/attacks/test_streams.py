@@ -33,7 +33,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         eventually(lambda: service.ask("GET", POD).json()["status"].get("phase") == "Running", "the pod never ran")
         yield service
         service.ask("DELETE", f"{POD}?gracePeriodSeconds=0")
-        eventually(lambda: service.ask("GET", POD).status == 404, "the pod is left, and its process")
+        folders = service.home / "pods" / "local"
+        eventually(lambda: not list(folders.iterdir()), "the pod's folder is left, and its process")
 
 
 def opened(
