@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from tests.attacks.harness import bounded
-from tests.attacks.test_web import Web
+from tests.attacks.test_web import Web, job
 from tests.conformance.service import eventually
 from tests.conformance.wire import Answer
 
@@ -70,6 +73,32 @@ def test_a_manifest_of_other_types_is_refused_in_words(
     )
     answer = web.ask("GET", f"/ui/submit?{query}", cookie=cookie)
     assert answer.status == 200, _said(answer)
+
+
+def test_a_kubeconfig_that_is_a_pipe_holds_nothing_up(web: Web, tmp_path: Path) -> None:
+    """Reading it would wait for a writer, and with it the whole control plane, at every start."""
+    os.mkfifo(tmp_path / "pipe")
+    path = "/apis/kueue.x-k8s.io/v1beta1/multikueueclusters"
+    spec = {"kubeConfig": {"locationType": "Path", "location": str(tmp_path / "pipe")}}
+    made = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "MultiKueueCluster", "metadata": {"name": "pipe"}}
+    assert web.service.ask("POST", path, {**made, "spec": spec}).status == 201
+
+    def said() -> str:
+        conditions = web.service.ask("GET", f"{path}/pipe").json().get("status", {}).get("conditions", [])
+        return " ".join(each["message"] for each in conditions)
+
+    eventually(lambda: "not a regular file" in said(), lambda: f"the condition says: {said()!r}")
+
+
+@pytest.mark.parametrize("layers", ["[" * 100_000, '[{"topology":"a","size":1e400}]', '[{"topology":"a","size":"1"}]', '[{"topology":"a","size":1.5}]', '[{"topology":"\\ud800","size":1}]', "{}", "5"])  # fmt: skip
+def test_layers_of_a_topology_that_are_no_json_are_refused_in_words(web: Web, layers: str) -> None:
+    made = job("layers")
+    notes = {"podset-slice-required-topology-constraints": layers, "podset-required-topology": "kubernetes.io/hostname"}
+    template: dict[str, Any] = made["spec"]["template"]
+    template["metadata"] = {"annotations": {f"kueue.x-k8s.io/{key}": value for key, value in notes.items()}}
+    answer = web.service.ask("POST", "/apis/batch/v1/namespaces/team-a/jobs", made)
+    assert answer.status == 403, answer.body[:300]
+    assert b"must be a valid JSON array" in answer.body
 
 
 @pytest.fixture(scope="module")
