@@ -523,6 +523,8 @@ def status(output: str) -> None:
     strict = _kept_strict(home)
     if strict:
         found["strict"] = write_strict(strict).split(",")
+    if platform := _kept_platform(home):
+        found["platform"] = platform
     show(output, found, lambda: _tell(home, running, trouble, in_words(trusted) if trusted else "", strict))
     if not healthy:
         raise SystemExit(1)
@@ -548,6 +550,8 @@ def _tell(home: Home, running: Running | None, trouble: str, trusted: str, stric
         click.echo(f"            {running.elsewhere} from other machines")
     if strict:
         click.echo(f"  strict    {write_strict(strict)}")
+    if platform := _kept_platform(home):
+        click.echo(f"  platform  {platform}")
     if trusted:
         click.echo(f"  processes {trusted}")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")
