@@ -37,10 +37,10 @@ def wanted_status(
     found = judge(service, problem, deployment, active)
     stopped = is_stopped(service)
     state = _stopped_state(stopped, len(active))
-    conditions = [("PredictorReady", *found), ("Ready", *found), ("Stopped", *state)]
+    conditions = {"PredictorReady": found, "Ready": found, "Stopped": state}
     before = {each["type"]: each for each in (service.get("status") or {}).get("conditions") or ()}
     return {
-        "conditions": [_condition(before.get(kind), kind, *rest, now) for kind, *rest in conditions],
+        "conditions": [_condition(before.get(kind), kind, finding, now) for kind, finding in conditions.items()],
         "deploymentMode": "RawDeployment",
         "modelStatus": _model_status(found[1], problem, wanted, ready),
         "observedGeneration": service["metadata"].get("generation", 1),
@@ -115,7 +115,8 @@ def _stopped_state(stopped: bool, left: int) -> Finding:
     return left == 0, "Stopped" if left == 0 else "Stopping", ""
 
 
-def _condition(before: View | None, kind: str, holds: bool, reason: str, message: str, now: str) -> Object:
+def _condition(before: View | None, kind: str, finding: Finding, now: str) -> Object:
+    holds, reason, message = finding
     state = "True" if holds else "False"
     since = before["lastTransitionTime"] if before is not None and before.get("status") == state else now
     made = {"type": kind, "status": state, "reason": reason, "lastTransitionTime": since}
