@@ -74,6 +74,14 @@ def test_the_container(predictor: Any, runtimes: list[Any], image: str, args: An
             "RuntimeDisabled",
             "off is disabled",
         ),
+        (
+            isvc({"sklearn": {"env": [{"value": "x"}]}}),
+            [],
+            "InvalidPredictorSpec",
+            "sklearn.env: must be a list of objects",
+        ),
+        (isvc({"sklearn": {"args": 5}}), [], "InvalidPredictorSpec", "spec.predictor.sklearn.args: must be a list"),
+        (isvc({"onnx": {"resources": {"limits": 1}}}), [], "InvalidPredictorSpec", "onnx.resources: must be limits"),
         (isvc({"containers": [{}]}, "m" * 49), [], "InvalidName", "has 49 characters, at most 48 are allowed"),
         (isvc({"containers": [{}]}, "1.5"), [], "InvalidName", "start with a letter"),
     ],
@@ -172,7 +180,9 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
         (SEEN, [pod(ready=True)], "MinimumReplicasAvailable", "port-forward -n ns service/m-predictor", "Loaded"),
         (SEEN, [pod(ready=True, containerStatuses=[{"containerID": "gpuaas://x"}])], "MinimumReplicasAvailable",
          "its pods are simulated", "Loaded"),
-        (SEEN, [GATED], "WaitingForQuota", "0 of 1 replicas are ready; 1 pod waits for quota in LocalQueue q", "Pending"),
+        (SEEN, [pod(ready=True, spec={"runtimeClassName": "gpuaas-process"},
+                    containerStatuses=[{"containerID": "gpuaas://x"}])], "MinimumReplicasAvailable", "port-forward", "Loaded"),
+        (SEEN, [GATED], "WaitingForQuota", "0 of 1 replicas ready; 1 pod waits for quota in LocalQueue q", "Pending"),
         (SEEN, [pod(conditions=[NO_ROOM])], "Unschedulable", "pod p: 0/1 nodes are available", "Loading"),
         (SEEN, [pod(containerStatuses=waiting("CrashLoopBackOff", "back-off"))], "CrashLoopBackOff", "pod p: back-off",
          "FailedToLoad"),
@@ -205,6 +215,19 @@ def ready(on: Stage, name: str = "m") -> tuple[str, str]:
 
 
 @scenario
+async def test_what_others_own_is_left_alone() -> None:
+    cluster = FakeCluster(resources=(*BUILT_IN, INFERENCE_SERVICES, RUNTIMES, CLUSTER_RUNTIMES))
+    taken = {"metadata": {"name": "m-predictor", "namespace": "default"}, "spec": {"ports": [{"port": 1}]}}
+    cluster.put(SERVICES, taken)
+    async with stage(InferenceServiceController, cluster=cluster) as on:
+        service = isvc({"containers": [{"image": "i"}]})
+        cluster.put(INFERENCE_SERVICES, {**service, "metadata": {"name": "m", "namespace": "default"}})
+        await on.advance(5)
+        assert ready(on) == ("False", "NameTaken")
+        assert cluster.read(SERVICES, "m-predictor", "default")["spec"] == taken["spec"]
+
+
+@scenario
 async def test_from_creation_to_deletion() -> None:
     cluster = FakeCluster(resources=(*BUILT_IN, INFERENCE_SERVICES, RUNTIMES, CLUSTER_RUNTIMES))
     cluster.put(NODES, node_object(SPECS[0], cluster.clock.now()))
@@ -223,6 +246,12 @@ async def test_from_creation_to_deletion() -> None:
         await on.advance(10)
         assert ready(on) == ("True", "MinimumReplicasAvailable")
         assert [one["metadata"]["name"] for one in cluster.all(SERVICES, "default")] == ["m-predictor"]
+        changed = {"runtime": None, "image": "other"}
+        await cluster.patch(INFERENCE_SERVICES, "m", {"spec": {"predictor": {"model": changed}}}, "default")
+        await on.advance(10)
+        [deployment] = cluster.all(DEPLOYMENTS, "default")
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        assert (container["image"], "args" in container) == ("other", False), "what the runtime gave is gone"
         stop = {"metadata": {"annotations": {"serving.kserve.io/stop": "true"}}}
         await cluster.patch(INFERENCE_SERVICES, "m", stop, "default")
         await on.advance(60)

@@ -32,6 +32,7 @@ from gpuaas.runtime.pods import condition_of, is_ready, phase_of
 from gpuaas.runtime.writes import namespace_is_ending, write_status
 
 _BY_SERVICE: Final = "inference-service"
+_TOGETHER: Final = 0.05  # seconds: news of pods that come at once are looked at once
 _LATER: Final = 30.0  # seconds until a refused write is tried again: a quota of the namespace may have changed
 
 
@@ -45,7 +46,7 @@ class InferenceServiceController(Controller):
         self._services = self.follow(deps.informers.of(INFERENCE_SERVICES))
         self._deployments = self.follow(deps.informers.of(DEPLOYMENTS), owner_key("InferenceService"))
         self._endpoints = self.follow(deps.informers.of(SERVICES), owner_key("InferenceService"))
-        self._pods = self.follow(deps.informers.of(PODS), service_of, by=_what_counts)
+        self._pods = self.follow(deps.informers.of(PODS), service_of, by=_what_counts, delay=_TOGETHER)
         self._pods.add_index(_BY_SERVICE, lambda pod: map(str, service_of(pod)))
         self._runtimes = self.follow(deps.informers.of(RUNTIMES), self._in_namespace)
         self._cluster_runtimes = self.follow(deps.informers.of(CLUSTER_RUNTIMES), self._everywhere)
@@ -92,12 +93,11 @@ class InferenceServiceController(Controller):
                 return Problem("NameTaken", f"Deployment {name} exists and does not belong to this InferenceService")
             else:
                 await self._bring_in_line(known, wanted)
-            await self._ensure_service(service, wanted)
+            return await self._ensure_service(service, wanted)
         except AlreadyExists:
             return None  # the informers will show it
         except (Invalid, Forbidden, BadRequest) as error:
             return self._refused(service, error)
-        return None
 
     def _refused(self, service: Object, error: ApiError) -> Problem | None:
         if namespace_is_ending(error):
@@ -114,14 +114,17 @@ class InferenceServiceController(Controller):
         elif known["spec"].get("replicas") != wanted["spec"]["replicas"]:
             await self.client.patch(DEPLOYMENTS, name, {"spec": {"replicas": wanted["spec"]["replicas"]}}, namespace)
 
-    async def _ensure_service(self, service: Object, deployment: Object) -> None:
+    async def _ensure_service(self, service: Object, deployment: Object) -> Problem | None:
         wanted = wanted_service(service, deployment)
         name, namespace = wanted["metadata"]["name"], wanted["metadata"]["namespace"]
         known = self._endpoints.get(namespace, name)
         if known is None:
             await self.client.create(SERVICES, wanted, namespace)
-        elif _is_owned(known, service) and _target(known) != _target(wanted):
+        elif not _is_owned(known, service):
+            return Problem("NameTaken", f"Service {name} exists and does not belong to this InferenceService")
+        elif _target(known) != _target(wanted):
             await self.client.patch(SERVICES, name, {"spec": {"ports": wanted["spec"]["ports"]}}, namespace)
+        return None
 
 
 def _target(service: Mapping[str, Any]) -> list[Any]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gpuaas.client.protocol import Object
 from gpuaas.controllers.inference_services.wanted import PORT, Problem, is_stopped, predictor_name, replicas_of
+from gpuaas.nodefit.names import PROCESS_CLASS
 from gpuaas.runtime.metadata import labels_of
 from gpuaas.runtime.pods import condition_of, is_active, is_ready, phase_of
 
@@ -55,7 +56,7 @@ def judge(service: View, problem: Problem | None, deployment: View | None, pods:
         return False, "Stopped", "stopped by annotation serving.kserve.io/stop; remove it to start again"
     if wanted == 0:
         return False, "NoReplicas", "spec.predictor.minReplicas is 0: no pod runs until it is raised"
-    counted = f"{min(ready, wanted)} of {wanted} replicas are ready"
+    counted = f"{min(ready, wanted)} of {wanted} replicas ready"
     if ready >= wanted and deployment is not None and _is_up_to_date(deployment):
         return True, "MinimumReplicasAvailable", f"{counted}; {_reach(service, pods)}"
     reason, why = _reason(deployment, [each for each in pods if not is_ready(each)])
@@ -75,6 +76,9 @@ def _reach(service: View, pods: list[View]) -> str:
 
 
 def _is_simulated(pod: View) -> bool:
+    """Processes of this machine have container ids of the same form."""
+    if pod["spec"].get("runtimeClassName") == PROCESS_CLASS:
+        return False
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     return any(str(one.get("containerID", "")).startswith("gpuaas://") for one in statuses)
 

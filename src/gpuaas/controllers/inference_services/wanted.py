@@ -72,6 +72,14 @@ _OF_PREDICTORS: Final = frozenset(
     )
 )
 """The fields of a predictor that its pods do not have; all others are those of a PodSpec."""
+_READ: Final[tuple[tuple[str, type, str], ...]] = (
+    ("args", list, "a list"),
+    ("env", list, "a list"),
+    ("image", str, "a string"),
+    ("name", str, "a string"),
+    ("resources", dict, "an object"),
+    ("storageUri", str, "a string"),
+)
 _NOT_PASSED_ON: Final = ("kubectl.kubernetes.io/", "serving.kserve.io/", "opendatahub.io/", "openshift.io/")
 
 
@@ -188,6 +196,8 @@ def _pod_spec(service: View, runtimes: list[View]) -> Object | Problem:
     pod = {key: value for key, value in predictor.items() if key not in _OF_PREDICTORS and value is not None}
     given = [dict(one) for one in predictor.get("containers") or ()]
     model = _model_of(predictor)
+    if isinstance(model, Problem):
+        return model
     if model is None:
         if not given:
             return Problem("InvalidPredictorSpec", "spec.predictor: has neither a model nor containers")
@@ -202,15 +212,29 @@ def _pod_spec(service: View, runtimes: list[View]) -> Object | Problem:
     return _with_runtime(service, runtime, container, {**pod, "containers": given})
 
 
-def _model_of(predictor: View) -> View | None:
-    """The older forms name the format by the field: `sklearn: {storageUri: …}`."""
+def _model_of(predictor: View) -> View | Problem | None:
+    """The older forms name the format by the field: `sklearn: {storageUri: …}`. Their schema lets anything pass."""
     if predictor.get("model"):
         found: View = predictor["model"]
         return found
     for name in _FRAMEWORKS:
         if predictor.get(name) is not None:
+            wrong = _wrong_field(predictor[name])
+            if wrong:
+                return Problem("InvalidPredictorSpec", f"spec.predictor.{name}.{wrong}")
             return {**predictor[name], "modelFormat": {"name": name}}
     return None
+
+
+def _wrong_field(container: View) -> str:
+    """The first field that is read here and has another type than a container's; "" where all are right."""
+    for field, kind, words in _READ:
+        if container.get(field) is not None and not isinstance(container[field], kind):
+            return f"{field}: must be {words}"
+    if not all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in container.get("env") or ()):
+        return "env: must be a list of objects with a name"
+    amounts = (container.get("resources") or {}).values()
+    return "" if all(isinstance(one, Mapping) for one in amounts) else "resources: must be limits and requests"
 
 
 def _model_container(model: View) -> Object:
@@ -238,7 +262,7 @@ def _runtime_for(service: View, model: View, runtimes: list[View]) -> View | Pro
     for one in runtimes:
         spec = one.get("spec") or {}
         formats = spec.get("supportedModelFormats") or ()
-        if not spec.get("disabled") and any(each.get("autoSelect") and each["name"] == form for each in formats):
+        if not spec.get("disabled") and any(each.get("autoSelect") and each.get("name") == form for each in formats):
             return one
     words = f'no ServingRuntime of namespace {namespace} or of the cluster selects itself for model format "{form}"'
     return Problem("NoSupportingRuntime", f"{words}: name one in spec.predictor.model.runtime, or an image")
@@ -266,7 +290,7 @@ def _with_runtime(service: View, runtime: View, container: Object, pod: Object) 
             pod[field] = [*spec[field], *(one for one in pod.get(field) or () if one not in spec[field])]
     if spec.get("nodeSelector"):
         pod["nodeSelector"] = {**spec["nodeSelector"], **(pod.get("nodeSelector") or {})}
-    beside = {one["name"] for one in pod["containers"]}
+    beside = {one.get("name") for one in pod["containers"]}
     others = [one for one in before if one is not base and one.get("name") not in beside]
     return {**pod, "containers": [merged, *others, *pod["containers"]]}
 
