@@ -229,6 +229,7 @@ _OURS = {
         _rule(_EDIT, "trainer.kubeflow.org", "trainjobs"),
         _rule(_EDIT, "leaderworkerset.x-k8s.io", "leaderworkersets"),
         _rule(_EDIT, "workload.codeflare.dev", "appwrappers"),
+        _rule(_EDIT, "serving.kserve.io", "inferenceservices", "servingruntimes"),
     ],
 }
 

@@ -412,6 +412,20 @@ def test_search_finds_jobs_queues_nodes_and_the_job_of_a_pod(text: str, found: d
     assert seen["none"] == (not found)
 
 
+def test_search_looks_at_all_jobs_a_few_times_whatever_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, asked = cluster(), 0
+    jobs = seen.views.pages.jobs
+
+    def counted(*args: Any, **more: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return jobs(*args, **more)
+
+    monkeypatch.setattr(seen.views.pages, "jobs", counted)
+    seen.load(search.PAGE, {"q": "-".join("z" * 50)})
+    assert asked <= 6
+
+
 # Names from users.
 
 
