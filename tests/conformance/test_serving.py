@@ -142,6 +142,35 @@ def test_a_model_with_a_profile_waits_for_quota_runs_stops_and_goes(kubectl: Kub
     eventually(lambda: kubectl(left), lambda seen: seen == "")
 
 
+OTHER = """\
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: other, namespace: private-ai}
+spec: {clusterQueue: default}
+"""
+
+
+def test_the_queue_of_a_running_model_changes_once_it_has_stopped(kubectl: Kubectl) -> None:
+    """Kueue lets a Deployment change its queue only while none of its pods is ready."""
+    kubectl("apply -k bundle")
+    kubectl("apply -f -", OTHER)
+    profile = "annotations: {opendatahub.io/hardware-profile-name: nvidia-l4-1gpu}"
+    needs = "model: {resources: {limits: {nvidia.com/gpu: 1}}, "
+    plain = MODEL.replace(profile, "labels: {%(queue)s}").replace("model: {", needs, 1)
+    kubectl("apply -f -", plain % {"name": "moved", "replicas": 1, "queue": "kueue.x-k8s.io/queue-name: default"})
+    kubectl("wait --for=condition=Ready inferenceservice/moved -n private-ai --timeout=20s")
+    kubectl("label inferenceservice moved -n private-ai --overwrite kueue.x-k8s.io/queue-name=other")
+    eventually(lambda: condition(kubectl, "moved")["reason"], lambda reason: reason == "DeploymentRefused")
+    assert "labels[kueue.x-k8s.io/queue-name]" in condition(kubectl, "moved")["message"]
+    kubectl("annotate inferenceservice moved -n private-ai serving.kserve.io/stop=true")
+    eventually(lambda: condition(kubectl, "moved")["reason"], lambda reason: reason == "Stopped")
+    kubectl("annotate inferenceservice moved -n private-ai serving.kserve.io/stop-")
+    kubectl("wait --for=condition=Ready inferenceservice/moved -n private-ai --timeout=20s")
+    pods = kubectl("get pods -n private-ai -l kueue.x-k8s.io/queue-name=other -o name")
+    assert len(pods.splitlines()) == 1
+    kubectl("delete inferenceservice moved -n private-ai")
+
+
 PROGRAM = """\
 apiVersion: serving.kserve.io/v1beta1
 kind: InferenceService
