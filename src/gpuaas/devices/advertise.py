@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gpuaas.base.jsontext import read_json
 from gpuaas.devices.cards import Card
 from gpuaas.devices.inventory import is_named
 from gpuaas.devices.labels import Machine, labels
@@ -127,12 +128,12 @@ def config_in_force(text: str, cards: tuple[Card, ...] = ()) -> PluginConfig | N
     if not text:
         return None
     try:
-        kept = json.loads(text)
+        kept = read_json(text)
         document = kept["document"]
         found = replace(load(document), only_cards=frozenset(map(str, kept.get("cards") or ())))
         check_size(found)
         said = "migStrategy" in document["flags"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
     return found if said else with_default_strategy(found, cards)
 

@@ -22,6 +22,7 @@ _MIB: Final = 1 << 20
 _RESERVED_MIB: Final = 640  # what the driver keeps of a large card: 615 MiB were measured on an H200
 _RESERVED_PART: Final = 32  # and of a small one
 _LEAST_MIB: Final = 64
+_SHOWN: Final = 64  # characters of what the annotation says
 
 
 class BudgetError(ValueError):
@@ -36,9 +37,11 @@ def asked_mib(annotations: Mapping[str, str]) -> int:
     try:
         found = parse_quantity(text).value // _MIB
     except ValueError:
-        raise BudgetError(f'annotation {ANNOTATION} is "{text}", an amount such as 12Gi was expected') from None
+        raise BudgetError(
+            f'annotation {ANNOTATION} is "{text[:_SHOWN]}", an amount such as 12Gi was expected'
+        ) from None
     if found < _LEAST_MIB:
-        raise BudgetError(f"annotation {ANNOTATION} is {text}, at least {_LEAST_MIB}Mi are needed")
+        raise BudgetError(f"annotation {ANNOTATION} is {text[:_SHOWN]}, at least {_LEAST_MIB}Mi are needed")
     return found
 
 

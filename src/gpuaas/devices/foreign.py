@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from gpuaas.base.jsontext import read_json
 from gpuaas.devices.cards import Card
 
 FOREIGN: Final = "gpuaas.dev/gpu-foreign"
@@ -87,6 +88,6 @@ USED_BY_OTHERS: Final = "used by processes that are not gpuaas's"
 
 def _loaded(text: str) -> Any:
     try:
-        return json.loads(text) if text and len(text) <= _LONGEST else None
-    except (ValueError, RecursionError):
+        return read_json(text, _LONGEST)
+    except ValueError:
         return None

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpuaas.base.jsontext import read_json
 from gpuaas.base.quantity import parse_quantity
 from gpuaas.devices import allocate, budget, preferred
 from gpuaas.devices.cards import Card
@@ -209,11 +210,11 @@ def encode(devices: Sequence[Held]) -> str:
 def held_by(pod: Mapping[str, Any]) -> tuple[Held, ...]:
     """The devices the pod was given; none where it has none, or the annotation cannot be read."""
     text = ((pod.get("metadata") or {}).get("annotations") or {}).get(ANNOTATION)
-    if not isinstance(text, str) or len(text) > _LONGEST:
+    if not isinstance(text, str):
         return ()
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = read_json(text, _LONGEST)
+    except ValueError:
         return ()
     if not isinstance(found, dict):
         return ()

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from gpuaas.base.jsontext import read_json
 from gpuaas.devices.cards import Card, MigDevice
 from gpuaas.devices.geometry import Placement, arrange, fits, instances_for, profile_of
 from gpuaas.devices.labels import Machine
@@ -155,12 +156,13 @@ def _shown(card: Card) -> dict[str, Any]:
 def shown_cards(text: str) -> list[dict[str, Any]]:
     """What the annotation shows; nothing where it cannot be read."""
     try:
-        found = json.loads(text) if len(text) <= _LONGEST else None
-    except (ValueError, RecursionError):
+        found = read_json(text, _LONGEST)
+    except ValueError:
         return []
     if not isinstance(found, list) or len(found) > MOST_CARDS:
         return []
-    return [one for one in found if isinstance(one, dict)]
+    cards = [one for one in found if isinstance(one, dict)]
+    return [one if isinstance(one.get("uuid"), str) else {**one, "uuid": ""} for one in cards]
 
 
 def cards_shown(text: str) -> tuple[Card, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from gpuaas.base.jsontext import read_json
 from gpuaas.devices.advertise import MOST_REPLICAS, config_in_force, default_config
 from gpuaas.devices.cards import Card
 from gpuaas.devices.holding import Held
@@ -49,8 +50,8 @@ def read_wish(text: str) -> Wish | None:
     if not text:
         return None
     try:
-        found = json.loads(text) if len(text) <= _LONGEST else None
-    except (ValueError, RecursionError):
+        found = read_json(text, _LONGEST)
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         raise WishError('must be JSON such as {"strategy":"time-slicing","replicas":4}')

@@ -6,12 +6,12 @@ warning, and a profile without CPU or memory has one.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gpuaas.base.jsontext import read_json
 from gpuaas.profiles import units
 from gpuaas.profiles.inject import identifiers, queue_of
 from gpuaas.profiles.paths import Object
@@ -172,7 +172,7 @@ def fits(profile: Object, project: Project) -> bool:
 
 def shown_for(profile: Object, features: Sequence[str]) -> bool:
     try:
-        listed = json.loads(_annotations(profile).get(_VISIBILITY) or "[]")
+        listed = read_json(_annotations(profile).get(_VISIBILITY) or "[]")
     except ValueError:
         return True
     known = [feature for feature in listed if feature in FEATURES] if isinstance(listed, list) else []

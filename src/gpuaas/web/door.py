@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote
 
 from gpuaas.apiserver.access import Access
 from gpuaas.apiserver.cluster import Cluster
@@ -340,10 +341,16 @@ class Door:
         return self._acting.perform(asked, session, user, *action, form)
 
     def local_address(self, asked: Asked, address: str) -> str:
-        """Where a form leads back to: below the door, or its first page."""
+        """Where a form leads back to: a page or an action, or else the first page. A one-time link is neither: following
+        it would leave the user signed in as the one who made it."""
         start = f"{asked.base}/"
         plain = address.isprintable() and "\\" not in address and len(address) <= _LONGEST_ADDRESS
-        return address if plain and address.startswith(start) else start
+        if not plain or not address.startswith(start):
+            return start
+        path = address.removeprefix(asked.base).partition("?")[0].partition("#")[0]
+        climbs = any(unquote(part) in (".", "..") for part in path.split("/"))  # a browser would leave these parts out
+        known = self.pages.find(path) is not None or self.actions.find(path) is not None
+        return address if known and not climbs else start
 
 
 def _may(views: Views, user: User, verb: str, resource: Resource, namespace: str = "", name: str = "") -> bool:

@@ -83,6 +83,15 @@ class KueueViz:
             guard.check_host(request.headers, self._names[not plain], any_address=not plain)
         except guard.Refused as refused:
             return _error(403, str(refused))
+        try:
+            return self._answered(request, cluster, path)
+        except wire.BadForm as bad:
+            return _error(400, str(bad))
+        except Exception as error:  # no answer at all would hold the connection
+            _log.exception("%s %s", request.method, path, exc_info=error)
+            return _error(500, "The server failed; its log says how.")
+
+    def _answered(self, request: Request, cluster: str, path: str) -> Answer:
         if request.method == "OPTIONS":
             return Response(204, b"", JSON, _PREFLIGHT)
         if request.method != "GET":

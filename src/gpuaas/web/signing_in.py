@@ -111,10 +111,9 @@ def token_in(text: str, cluster: str) -> str:
             raise ValueError(f"token: {len(text)} characters were found; at most {_LONGEST_TOKEN} are allowed")
         return text
     found = _read(text)
-    contexts = {each.get("name"): each.get("context") or {} for each in _named(found, "contexts")}
-    users = {each.get("name"): each.get("user") or {} for each in _named(found, "users")}
-    context = contexts.get(cluster) or contexts.get(found.get("current-context")) or {}
-    token = (users.get(context.get("user")) or {}).get("token")
+    contexts, users = _named(found, "contexts", "context"), _named(found, "users", "user")
+    context = contexts.get(cluster) or contexts.get(str(found.get("current-context"))) or {}
+    token = users.get(str(context.get("user")), {}).get("token")
     if not isinstance(token, str) or not token:
         raise ValueError(
             f"kubeconfig: the user of context {cluster} has no token; gpuaas open signs in with a certificate too"
@@ -132,9 +131,11 @@ def _read(text: str) -> Mapping[str, Any]:
     return found
 
 
-def _named(found: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    items = found.get(key)
-    return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+def _named(found: Mapping[str, Any], section: str, key: str) -> dict[str, Mapping[str, Any]]:
+    """What stands under `key` in each entry of a section, by the entry's name; entries of another type are left out."""
+    items = found.get(section)
+    entries = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    return {str(each.get("name")): inner for each in entries if isinstance(inner := each.get(key), dict)}
 
 
 def _end_of(certificate: bytes) -> float:

@@ -27,6 +27,16 @@ LONGEST: Final = 12_000  # characters of a manifest in the form
 _LIMITS: Final = Limits(size=LONGEST, values=2_000, expansion=LONGEST, depth=40, documents=1)
 _GPU: Final = "nvidia.com/gpu"
 _DEFAULT_COMMAND: Final = "nvidia-smi"
+_POD: Final = ("spec", "template", "spec")
+_RESOURCES: Final = (*_POD, "containers", "resources")
+_MAPS: Final = (
+    *(("metadata", part) for part in ("annotations", "labels")),
+    *(_POD[: length + 1] for length in range(len(_POD))),
+    (*_POD, "containers"),
+    _RESOURCES,
+    *((*_RESOURCES, part) for part in ("requests", "limits")),
+)
+"""The maps that the form reads, parents first, and the one list: of containers it reads the first."""
 Manifest = dict[str, Any]
 
 
@@ -61,7 +71,22 @@ def read_manifest(text: str) -> Manifest:
     if not isinstance(found, dict) or not isinstance(found.get("metadata"), dict):
         raise BadRequest("manifest: an object with metadata was expected")
     kind_of(found)
+    _check_types(found)
     return found
+
+
+def _check_types(manifest: Manifest) -> None:
+    """Of what the form reads; the API checks the rest. Raises BadRequest for the first part of another type."""
+    for path in _MAPS:
+        at: Any = manifest
+        for key in path:
+            at = at[0] if isinstance(at, list) and at else at
+            at = at.get(key) if isinstance(at, dict) else None
+        wanted, word = (list, "a list") if path[-1] == "containers" else (dict, "a map")
+        if at is not None and not isinstance(at, wanted):
+            raise BadRequest(f"manifest: {'.'.join(path)}: {word} was expected, {str(at)[:40]!r} was found")
+        if isinstance(at, list) and at and not isinstance(at[0], dict):
+            raise BadRequest(f"manifest: {'.'.join(path)}[0]: a map was expected, {str(at[0])[:40]!r} was found")
 
 
 def kind_of(manifest: Manifest) -> str:

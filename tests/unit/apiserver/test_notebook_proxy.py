@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from base64 import urlsafe_b64encode
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,10 +19,12 @@ from gpuaas.apiserver.notebooks.headers import (
     upgraded_head,
 )
 from gpuaas.apiserver.notebooks.hosts import host_name, host_of, is_notebook_origin
+from gpuaas.apiserver.notebooks.proxy import NotebookProxy
 from gpuaas.apiserver.notebooks.sessions import COOKIE_SECONDS, LINK_SECONDS, Place, Sessions
 from gpuaas.apiserver.notebooks.upstream import HEAD_LIMIT, NotThere, connect, fetch
-from gpuaas.apiserver.security.identity import User
+from gpuaas.apiserver.security.identity import Asked, User
 from gpuaas.base.clock import VirtualClock
+from gpuaas.nodefit.names import PROCESS_CLASS
 
 PLACE = Place("local", "team", "nb", "uid-1")
 ANN = User("ann", "u-1", ("system:authenticated",))
@@ -223,3 +227,37 @@ def test_what_a_tenants_server_may_not_answer(answer: bytes, words: str, tmp_pat
 def test_a_socket_without_a_server_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(NotThere, match="does not listen yet"):
         asyncio.run(connect(tmp_path / "none"))
+
+
+# What may be opened.
+
+
+class _Store(dict[str, dict[str, Any]]):
+    def get(self, key: str, default: Any = None) -> Any:
+        return SimpleNamespace(obj=self[key]) if key in self else default
+
+
+@pytest.mark.parametrize(
+    ("template", "pod", "refused"), [("", "", False), (PROCESS_CLASS, "", True), ("", PROCESS_CLASS, True)]
+)
+def test_opening_a_process_needs_the_right_to_its_class_also_when_the_template_names_another(
+    template: str, pod: str, refused: bool
+) -> None:
+    """Who may edit a notebook could else take the class out of it, and open what still runs as its owner started it."""
+    asked: list[Asked] = []
+    store = _Store()
+    spec = {"template": {"spec": {"runtimeClassName": template}}}
+    store["kubeflow.org/notebooks/team/nb"] = {"metadata": {"uid": "uid-1"}, "spec": spec}
+    store["/pods/team/nb-0"] = {
+        "metadata": {"uid": "p"},
+        "spec": {"runtimeClassName": pod},
+        "status": {"phase": "Running"},
+    }
+    cluster: Any = SimpleNamespace(name="local", store=store, mounts={})
+    access: Any = SimpleNamespace(rbac=SimpleNamespace(require=lambda _user, what: asked.append(what)))
+    users: Any = None
+    proxy = NotebookProxy({"local": cluster}, {"local": access}, users, sessions(), lambda *_: None)
+    proxy.port = 1
+    request: Any = SimpleNamespace(method="POST")
+    assert cluster.mounts["notebook-links"](ANN, "/notebook-links/team/nb", request).status == 201
+    assert any((one.verb, one.resource) == ("use", "runtimeclasses") for one in asked) is refused

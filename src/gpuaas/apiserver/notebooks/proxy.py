@@ -121,9 +121,14 @@ class NotebookProxy:
             rbac.require(user, asked)
 
     def _is_process(self, place: Place) -> bool:
-        entry = self._clusters[place.cluster].store.get(f"{_GROUP}/{_PLURAL}/{place.namespace}/{place.name}")
+        """Whether the notebook asks for a process, or its pod is one: the pod stays for a while after the template has
+        changed, and it is the pod that is opened."""
+        store = self._clusters[place.cluster].store
+        entry = store.get(f"{_GROUP}/{_PLURAL}/{place.namespace}/{place.name}")
         template = (((entry.obj.get("spec") or {}).get("template") or {}).get("spec") or {}) if entry else {}
-        return bool(template.get("runtimeClassName") == PROCESS_CLASS)
+        pod = store.get(f"/pods/{place.namespace}/{place.name}-0")
+        specs = (template, (pod.obj.get("spec") or {}) if pod else {})
+        return any(spec.get("runtimeClassName") == PROCESS_CLASS for spec in specs)
 
     def _may(self, session: Session) -> bool:
         """Whether what was true when the link was followed still is."""

@@ -17,10 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gpuaas.base.jsontext import read_json
+
 ANNOTATION: Final = "gpuaas.dev/card-change"
 DRAINING, APPLYING, REVERTING, FAILED = "draining", "applying", "reverting", "failed"
 _STEPS: Final = (DRAINING, APPLYING, REVERTING, FAILED)
 _LONGEST: Final = 1 << 18
+_LATEST: Final = 253_402_300_799  # the last second of the year 9999
 Layout = Mapping[str, int]
 
 
@@ -57,11 +60,9 @@ def _shown(change: Change) -> dict[str, Any]:
 
 def decode(text: str) -> Changes:
     """What is under way; what cannot be read counts as nothing: the change then begins again."""
-    if not text or len(text) > _LONGEST:
-        return NONE
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = read_json(text, _LONGEST)
+    except ValueError:
         return NONE
     if not isinstance(found, dict):
         return NONE
@@ -75,7 +76,7 @@ def _read(one: Any) -> Change | None:
     return Change(
         one["goal"],
         one["step"],
-        float(since) if isinstance(since, int | float) else 0.0,
+        float(since) if isinstance(since, int | float) and 0 <= since <= _LATEST else 0.0,
         {str(card): _layout(layout) for card, layout in before.items()} if isinstance(before, dict) else {},
         str(one.get("message") or ""),
     )

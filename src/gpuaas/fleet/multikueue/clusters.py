@@ -6,6 +6,8 @@ A Secret is read as it is in the API, a file is looked at every few seconds; eit
 import base64
 import binascii
 import hashlib
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,8 +164,13 @@ def _access(data: bytes, *, own_files: bool, location: str) -> Access:
 
 def _from_file(location: str) -> bytes:
     try:
-        with Path(location).open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+        file = os.open(location, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(file, "rb") as opened:
+            if not stat.S_ISREG(os.fstat(file).st_mode):  # reading a pipe or a terminal may wait for ever
+                raise BadKubeConfig(f"open {location}: not a regular file")
+            return opened.read(MOST_BYTES + 1)
+    except ValueError as error:  # a NUL in the path
+        raise BadKubeConfig(f"open {location}: {error}") from None
     except OSError as error:
         raise BadKubeConfig(f"open {location}: {(error.strerror or str(error)).lower()}") from None
 

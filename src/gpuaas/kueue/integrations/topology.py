@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from gpuaas.base.fielderrors import FieldError, child, duplicate, forbidden, invalid, keyed, required
+from gpuaas.base.jsontext import read_json
 from gpuaas.base.names import is_qualified_name
 from gpuaas.base.numbers import integer, is_digits, parse_integer
 from gpuaas.kueue.integrations import keys
@@ -32,7 +32,10 @@ def request(
         asked["unconstrained"] = parse_bool(notes[keys.UNCONSTRAINED_TOPOLOGY])
     grouped = "required" in asked or "preferred" in asked
     if keys.SLICE_LAYERS in notes:
-        asked["podsetSliceRequiredTopologyConstraints"] = json.loads(notes[keys.SLICE_LAYERS])
+        layers = parse_layers(notes[keys.SLICE_LAYERS])
+        if layers is None:
+            raise ValueError(f"annotation {keys.SLICE_LAYERS} is not a JSON array of layers")
+        asked["podsetSliceRequiredTopologyConstraints"] = [{"topology": name, "size": size} for name, size in layers]
     elif keys.SLICE_TOPOLOGY in notes and keys.SLICE_SIZE in notes:
         asked["podSetSliceRequiredTopology"] = notes[keys.SLICE_TOPOLOGY]
         asked["podSetSliceSize"] = parse_integer(notes[keys.SLICE_SIZE])
@@ -161,10 +164,21 @@ def _each_layer(at: str, layers: Sequence[tuple[str, int]]) -> list[FieldError]:
 
 
 def parse_layers(text: str) -> list[tuple[str, int]] | None:
+    """As Go reads an array of {topology string, size int32}; None where it is none."""
     try:
-        return [(str(each.get("topology", "")), int(each.get("size", 0))) for each in json.loads(text) or ()]
-    except (ValueError, TypeError, AttributeError):
+        found = read_json(text)
+    except ValueError:
         return None
+    layers = [_layer(each or {}) for each in found] if isinstance(found, list) else None if found is not None else []
+    return None if layers is None or None in layers else [each for each in layers if each is not None]
+
+
+def _layer(found: Any) -> tuple[str, int] | None:
+    if not isinstance(found, dict):
+        return None
+    name, size = found.get("topology") or "", found.get("size") or 0
+    whole = isinstance(size, int) and not isinstance(size, bool) and abs(size) < 1 << 31
+    return (name, size) if isinstance(name, str) and whole else None
 
 
 def _within(where: str, notes: View, count: int) -> list[FieldError]:

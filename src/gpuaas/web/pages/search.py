@@ -13,6 +13,9 @@ from gpuaas.web.pages.parts import address, allowed, path_of
 
 _MOST: Final = 20
 _LONGEST: Final = 100
+_MOST_SUFFIXES: Final = (
+    5  # parts of a pod's name after its job's, such as -workers-0-3-x7k2p; each is a look at all jobs
+)
 
 
 def _load(visit: Visit) -> Context:
@@ -51,7 +54,7 @@ def _best(names: Iterable[str], text: str) -> list[str]:
 def _jobs_of_pod(visit: Visit, text: str) -> list[JobRow]:
     """A pod's name begins with its job's: `train-0-x7k2p` leads to `train`."""
     parts = text.split("-")
-    for length in range(len(parts) - 1, 0, -1):
+    for length in range(len(parts) - 1, max(0, len(parts) - 1 - _MOST_SUFFIXES), -1):
         found = visit.views.pages.jobs(visit.user, JobQuery(text="-".join(parts[:length])), _MOST)
         named = [row for row in found.rows if text.startswith(row.job.partition("/")[2])]
         if named:
