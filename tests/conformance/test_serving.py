@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from tests.conformance.kubectls import NONE_HERE, Kubectl, eventually, found
@@ -105,9 +108,10 @@ def test_a_bundle_applies_and_the_default_queue_has_what_the_nodes_have(kubectl:
     eventually(lambda: kubectl(quota), lambda seen: seen == "2")
 
 
-def condition(kubectl: Kubectl, name: str, kind: str = "Ready") -> dict[str, Any]:
-    status = json.loads(kubectl(f"get inferenceservice {name} -n private-ai -o json")).get("status") or {}
-    return next((one for one in status.get("conditions") or () if one["type"] == kind), {})
+def condition(kubectl: Kubectl, name: str, namespace: str = "private-ai") -> dict[str, Any]:
+    """Ready, as it is now; empty before there is a status."""
+    status = json.loads(kubectl(f"get inferenceservice {name} -n {namespace} -o json")).get("status") or {}
+    return next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
 
 
 def test_a_model_with_a_profile_waits_for_quota_runs_stops_and_goes(kubectl: Kubectl) -> None:
@@ -136,6 +140,83 @@ def test_a_model_with_a_profile_waits_for_quota_runs_stops_and_goes(kubectl: Kub
     kubectl("delete inferenceservice first second -n private-ai")
     left = "get deployments,services,pods,workloads.kueue.x-k8s.io -n private-ai -o name"
     eventually(lambda: kubectl(left), lambda seen: seen == "")
+
+
+OTHER = """\
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: LocalQueue
+metadata: {name: other, namespace: private-ai}
+spec: {clusterQueue: default}
+"""
+
+
+def test_the_queue_of_a_running_model_changes_once_it_has_stopped(kubectl: Kubectl) -> None:
+    """Kueue lets a Deployment change its queue only while none of its pods is ready."""
+    kubectl("apply -k bundle")
+    kubectl("apply -f -", OTHER)
+    profile = "annotations: {opendatahub.io/hardware-profile-name: nvidia-l4-1gpu}"
+    needs = "model: {resources: {limits: {nvidia.com/gpu: 1}}, "
+    plain = MODEL.replace(profile, "labels: {%(queue)s}").replace("model: {", needs, 1)
+    kubectl("apply -f -", plain % {"name": "moved", "replicas": 1, "queue": "kueue.x-k8s.io/queue-name: default"})
+    kubectl("wait --for=condition=Ready inferenceservice/moved -n private-ai --timeout=20s")
+    kubectl("label inferenceservice moved -n private-ai --overwrite kueue.x-k8s.io/queue-name=other")
+    eventually(lambda: condition(kubectl, "moved")["reason"], lambda reason: reason == "DeploymentRefused")
+    assert "labels[kueue.x-k8s.io/queue-name]" in condition(kubectl, "moved")["message"]
+    kubectl("annotate inferenceservice moved -n private-ai serving.kserve.io/stop=true")
+    eventually(lambda: condition(kubectl, "moved")["reason"], lambda reason: reason == "Stopped")
+    kubectl("annotate inferenceservice moved -n private-ai serving.kserve.io/stop-")
+    kubectl("wait --for=condition=Ready inferenceservice/moved -n private-ai --timeout=20s")
+    pods = kubectl("get pods -n private-ai -l kueue.x-k8s.io/queue-name=other -o name")
+    assert len(pods.splitlines()) == 1
+    kubectl("delete inferenceservice moved -n private-ai")
+
+
+PROGRAM = """\
+apiVersion: serving.kserve.io/v1beta1
+kind: InferenceService
+metadata: {name: web, labels: {kueue.x-k8s.io/queue-name: this-machine}}
+spec:
+  predictor:
+    model:
+      modelFormat: {name: anything}
+      image: "registry.example.com/server:1"
+      command: [%s, -u, -c, "%s"]
+      ports: [{containerPort: %d}]
+      resources: {requests: {cpu: 10m, memory: 10Mi}}
+"""
+ANSWER = (
+    "import http.server as h; a = type('A', (h.BaseHTTPRequestHandler,), {'do_GET': lambda s: (s.send_response(200),"
+    " s.end_headers(), s.wfile.write(b'served'))}); h.HTTPServer(('127.0.0.1', %d), a).serve_forever()"
+)
+
+
+def test_on_this_machine_a_process_answers_through_a_forwarded_port(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Service(tmp_path / "home", "--no-fsync") as service:
+        kubectl = Kubectl(found()[0], service.kubeconfig, tmp_path, tmp_path)
+        made = kubectl.run("apply -f -", PROGRAM % (sys.executable, ANSWER % port, port))
+        assert "spec.predictor.model.command is started, not registry.example.com/server:1" in made.stderr
+        kubectl("wait --for=condition=Ready inferenceservice/web --timeout=20s")
+        assert (
+            "kubectl port-forward -n default service/web-predictor 8080:80"
+            in condition(kubectl, "web", "default")["message"]
+        )
+        with kubectl.watching("port-forward service/web-predictor :80") as seen:
+            forwarded = re.search(r"127.0.0.1:(\d+)", seen("Forwarding from"))
+            assert forwarded is not None
+            eventually(lambda: asked(int(forwarded[1])), lambda answer: answer == "served")
+        kubectl("delete inferenceservice web")
+        eventually(lambda: kubectl("get pods -o name"), lambda left: left == "")
+
+
+def asked(port: int) -> str:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+            return str(answer.read().decode())
+    except OSError as error:
+        return str(error)
 
 
 def test_the_name_is_kept_in_the_home_until_it_is_dropped(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gpuaas.assembly.notebook_rules import install_notebook_rules
 from gpuaas.assembly.profiles import install_profiles
 from gpuaas.assembly.quota_gate import QuotaGate
 from gpuaas.assembly.runtime_classes import install_runtime_classes
+from gpuaas.assembly.serving_rules import install_serving_rules
 from gpuaas.assembly.system_priorities import install_system_priorities
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.webhooks import install_job_webhooks
@@ -77,6 +78,7 @@ async def open_cluster(
     install_profiles(cluster, strict="odh" in strict)
     if "odh" not in strict:
         install_notebook_rules(cluster, access.rbac)
+        install_serving_rules(cluster, access.rbac)
     quota = install_job_webhooks(cluster, configured)
     install_runtime_classes(cluster, access.rbac)
     install_system_priorities(cluster)

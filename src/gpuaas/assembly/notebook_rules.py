@@ -36,7 +36,7 @@ def install_notebook_rules(cluster: Cluster, rbac: Rbac) -> None:
         if containers[0].get("command") or containers[0].get("args") or pod.get("initContainers"):
             return
         asked = Asked("use", "node.k8s.io", "runtimeclasses", namespace=op.namespace, name=PROCESS_CLASS)
-        if not _only_processes(cluster) or not rbac.authorize(op.user, asked).allowed:
+        if not only_processes(cluster) or not rbac.authorize(op.user, asked).allowed:
             return
         pod["runtimeClassName"] = PROCESS_CLASS
         image = containers[0].get("image") or "its image"
@@ -45,6 +45,6 @@ def install_notebook_rules(cluster: Cluster, rbac: Rbac) -> None:
     cluster.admission.register("kubeflow.org", "notebooks", run_here)
 
 
-def _only_processes(cluster: Cluster) -> bool:
+def only_processes(cluster: Cluster) -> bool:
     nodes = [entry.obj for entry in islice(cluster.store.list("/nodes/"), _LOOKED_AT)]
     return bool(nodes) and all((node["metadata"].get("labels") or {}).get(EXECUTOR) == "process" for node in nodes)

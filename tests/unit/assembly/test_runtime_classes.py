@@ -17,7 +17,7 @@ from gpuaas.base.clock import VirtualClock
 from gpuaas.base.errors import Forbidden
 from gpuaas.base.ids import SeededIds
 from gpuaas.client.protocol import Resource
-from gpuaas.client.resources import CRON_JOBS, DEPLOYMENTS, JOBS, PODS
+from gpuaas.client.resources import CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS
 
 ALICE, BINDINGS = User("alice"), Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding")
 RAY = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
@@ -115,5 +115,37 @@ def test_limits_that_nothing_enforces_are_warned_of_when_they_are_submitted(tmp_
         assert len(said) == 6, "a header has no room for a hundred"
         await create(parts, PODS, POD, "none", said)
         assert len(said) == 6
+
+    in_cluster(tmp_path, test)
+
+
+def predictor(obj: Any) -> Any:
+    return obj["spec"]["predictor"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "runs_here", "words"),
+    [
+        (
+            {"containers": [{"name": "c", "image": "i", "command": ["id"]}]},
+            True,
+            "containers[0].command is started, not i",
+        ),
+        ({"model": {"modelFormat": {"name": "x"}, "command": ["id"]}}, True, "model.command is started, not its image"),
+        ({"model": {"modelFormat": {"name": "x"}}}, False, "spec.predictor.model.command is needed to serve"),
+    ],
+)
+def test_a_model_on_a_machine_of_processes(tmp_path: Path, spec: Any, runs_here: bool, words: str) -> None:
+    async def test(parts: ClusterParts, client: LocalClient) -> None:
+        await client.create(NODES, {"metadata": {"name": "here", "labels": {"gpuaas.dev/executor": "process"}}})
+        await client.create(BINDINGS, allowed("edit"), "default")
+        made = await create(parts, SERVING, {"predictor": spec}, "without-the-right")
+        assert "runtimeClassName" not in predictor(made)
+        await client.delete(BINDINGS, "alice", "default")
+        await client.create(BINDINGS, allowed(ROLE), "default")
+        warnings: list[str] = []
+        made = await create(parts, SERVING, {"predictor": spec}, warnings=warnings)
+        assert ("runtimeClassName" in predictor(made)) == runs_here
+        assert any(words in each for each in warnings), warnings
 
     in_cluster(tmp_path, test)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from gpuaas.base.clock import rfc3339
-from gpuaas.base.errors import AlreadyExists, ApiError, BadRequest, Forbidden, Invalid
+from gpuaas.base.errors import AlreadyExists, ApiError
 from gpuaas.client.protocol import Object
 from gpuaas.client.resources import DEPLOYMENTS, PODS, SERVICES
 from gpuaas.controllers.inference_services.status import wanted_status
@@ -32,6 +32,7 @@ from gpuaas.runtime.pods import condition_of, is_ready, phase_of
 from gpuaas.runtime.writes import namespace_is_ending, write_status
 
 _BY_SERVICE: Final = "inference-service"
+_REFUSALS: Final = (400, 403, 422)  # by validation, admission or a quota: the same write fails again
 _TOGETHER: Final = 0.05  # seconds: news of pods that come at once are looked at once
 _LATER: Final = 30.0  # seconds until a refused write is tried again: a quota of the namespace may have changed
 
@@ -96,7 +97,9 @@ class InferenceServiceController(Controller):
             return await self._ensure_service(service, wanted)
         except AlreadyExists:
             return None  # the informers will show it
-        except (Invalid, Forbidden, BadRequest) as error:
+        except ApiError as error:
+            if error.code not in _REFUSALS:
+                raise
             return self._refused(service, error)
 
     def _refused(self, service: Object, error: ApiError) -> Problem | None:
@@ -106,13 +109,17 @@ class InferenceServiceController(Controller):
         return Problem("DeploymentRefused", error.message[:1000])
 
     async def _bring_in_line(self, known: Object, wanted: Object) -> None:
+        """Fewer replicas first: a change that is refused while pods run must not keep them from being stopped."""
         name, namespace = known["metadata"]["name"], known["metadata"]["namespace"]
-        if annotations_of(known).get(SHAPE) != annotations_of(wanted)[SHAPE]:
+        size = wanted["spec"]["replicas"]
+        changed = annotations_of(known).get(SHAPE) != annotations_of(wanted)[SHAPE]
+        before = known["spec"].get("replicas")
+        if before != size and not (changed and before is not None and size > before):
+            known = await self.client.patch(DEPLOYMENTS, name, {"spec": {"replicas": size}}, namespace)
+        if changed:
             notes = {**annotations_of(known), **annotations_of(wanted)}
             metadata = {**known["metadata"], "labels": wanted["metadata"]["labels"], "annotations": notes}
             await self.client.update(DEPLOYMENTS, {**known, "metadata": metadata, "spec": wanted["spec"]}, namespace)
-        elif known["spec"].get("replicas") != wanted["spec"]["replicas"]:
-            await self.client.patch(DEPLOYMENTS, name, {"spec": {"replicas": wanted["spec"]["replicas"]}}, namespace)
 
     async def _ensure_service(self, service: Object, deployment: Object) -> Problem | None:
         wanted = wanted_service(service, deployment)
