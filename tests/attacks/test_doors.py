@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from tests.attacks.harness import bounded
 from tests.attacks.test_web import Web, job
 from tests.conformance.service import eventually
 from tests.conformance.wire import Answer
+
+from gpuaas.profiles import workbench
+from gpuaas.web.pages import job as job_page
 
 JOB = "apiVersion: batch/v1\nkind: Job\n"
 JUNK = ("5", "abc", "[1]", "{a: {b: [c]}}", "true", "1.5", "[{}]")
@@ -108,3 +112,20 @@ def signed(web: Web) -> tuple[Web, str]:
 
 def _said(answer: Answer) -> str:
     return answer.body.decode()[-800:]
+
+
+@pytest.mark.parametrize("status", ["Queued", "Failed", "Evicted", "Inadmissible"])
+@pytest.mark.parametrize(
+    "text", ["quota" * 6_000, "queue not " * 3_000, "stop clusterqueu" * 2_000, "not" + " " * 30_000]
+)
+def test_a_workloads_message_is_put_into_words_at_once(status: str, text: str) -> None:
+    """A message has at most 32 KiB; patterns that look for two words took seconds for one of them."""
+    began = time.monotonic()
+    assert len(workbench.sentence(workbench.State(status, text))) < 3_000
+    assert time.monotonic() - began < 0.5
+
+
+def test_identities_in_a_message_are_left_out_at_once() -> None:
+    began = time.monotonic()
+    assert job_page.shown_message({"message": "(UID: " * 20_000 + "a (UID: b-c) d"}).endswith("a d")
+    assert time.monotonic() - began < 0.5
