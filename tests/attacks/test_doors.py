@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.attacks.harness import bounded
+from tests.attacks.harness import bounded, limit
+from tests.attacks.poisons import inject
 from tests.attacks.test_web import Web, job
 from tests.conformance.service import eventually
 from tests.conformance.wire import Answer
@@ -129,3 +130,44 @@ def test_identities_in_a_message_are_left_out_at_once() -> None:
     began = time.monotonic()
     assert job_page.shown_message({"message": "(UID: " * 20_000 + "a (UID: b-c) d"}).endswith("a d")
     assert time.monotonic() - began < 0.5
+
+
+JUNK_ANNOTATIONS = ("5", '[{"uuid":[1]}]', '[{"uuid":"x","closed":"\\ud800"}]', '[{"card":"x","pid":1,"user":"\\ud800"}]', '{"mig":{"goal":"a","step":"draining","since":' + "9" * 400 + "}}", '{"mig":{"goal":"a","step":"applying","since":Infinity}}', "[" * 100_000, "0=xid:1," * 3_000)  # fmt: skip
+NOTES = ("cards", "card-change", "card-faults", "sharing", "gpu-foreign", "device-plugin-config", "card-shares")
+
+
+def test_junk_in_the_annotations_of_nodes_spoils_no_page_and_no_start(tmp_path: Path) -> None:
+    with bounded(tmp_path / "home", "--fleet", "demo", "--no-fsync") as service:
+        nodes = service.ask("GET", "/api/v1/nodes").json()["items"]
+        *spoiled, _ = [one for one in nodes if "gpuaas.dev/cards" in one["metadata"].get("annotations", {})]
+        service.kill()
+        for number, node in enumerate(spoiled):
+            junk = {
+                f"gpuaas.dev/{key}": JUNK_ANNOTATIONS[(number + at) % len(JUNK_ANNOTATIONS)]
+                for at, key in enumerate(NOTES)
+            }
+            node["metadata"]["annotations"] |= junk
+        inject(
+            tmp_path / "home" / "clusters" / "local.db",
+            [(f"/nodes//{one['metadata']['name']}", one) for one in spoiled],
+        )
+        service.start()
+        limit(service)
+        found = Web(service)
+        cookie = found.sign_in()
+        eventually(lambda: found.ask("GET", "/ui/", cookie=cookie).status == 200, lambda: "no page comes")
+        for page in (
+            "/",
+            "/nodes",
+            "/cards",
+            "/quota",
+            "/search?q=l4",
+            f"/cards/{spoiled[0]['metadata']['name']}/share?way=none",
+        ):
+            assert found.ask("GET", f"/ui{page}", cookie=cookie).status == 200, page
+        made = job("gpu")
+        made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+        path = "/apis/batch/v1/namespaces/team-a/jobs"
+        assert service.ask("POST", path, made).status == 201
+        eventually(lambda: service.ask("GET", f"{path}/gpu").json()["status"].get("ready") == 1, "no GPU job runs", 20)
+        assert "Traceback" not in service.log.read_text()
