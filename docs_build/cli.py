@@ -23,6 +23,7 @@ _GROUPS: Final = {
         "exec",
         "port-forward",
         "cancel",
+        "mcp",
     ),
     "Queues and GPUs": ("queues", "gpus", "share", "mig", "top", "audit", "stop", "resume"),
     "Objects": ("apply", "get", "delete"),

@@ -33,16 +33,29 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         eventually(lambda: service.ask("GET", POD).json()["status"].get("phase") == "Running", "the pod never ran")
         yield service
         service.ask("DELETE", f"{POD}?gracePeriodSeconds=0")
-        eventually(lambda: service.ask("GET", POD).status == 404, "the pod is left, and its process")
+        folders = service.home / "pods" / "local"
+        eventually(lambda: not list(folders.iterdir()), "the pod's folder is left, and its process")
 
 
-def opened(service: Service, part: str, query: list[tuple[str, str]], **headers: str) -> tuple[ssl.SSLSocket, bytes]:
+def opened(
+    service: Service,
+    part: str,
+    query: list[tuple[str, str]],
+    *,
+    method: str = "POST",
+    token: str = "",
+    **headers: str,
+) -> tuple[ssl.SSLSocket, bytes]:
     """A connection after its handshake, and the head of the answer."""
     address = urlsplit(service.url)
     assert address.hostname is not None
     plain = socket.create_connection((address.hostname, address.port or 443), 20)
     wire = service.tls().wrap_socket(plain, server_hostname=address.hostname)
-    lines = [f"POST {POD}/{part}?{urlencode(query)} HTTP/1.1", "Host: x", f"Authorization: Bearer {service.token}"]
+    lines = [
+        f"{method} {POD}/{part}?{urlencode(query)} HTTP/1.1",
+        "Host: x",
+        f"Authorization: Bearer {token or service.token}",
+    ]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in {"Connection": "Upgrade", **headers}.items()]
     wire.sendall("\r\n".join([*lines, "", ""]).encode())
     head = b""
@@ -198,6 +211,38 @@ def test_without_an_upgrade_and_without_a_known_protocol(service: Service) -> No
     with wire:
         assert b" 403 " in head
         assert b"v4.channel.k8s.io" in head
+
+
+def test_no_method_leads_around_the_verb_create(service: Service) -> None:
+    """HEAD is `get` to RBAC as GET is; who may only get may not run commands by either."""
+    rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    rules = [{"apiGroups": [""], "resources": ["pods", "pods/exec"], "verbs": ["get"]}]
+    assert service.ask("POST", f"{rbac}/roles", {"metadata": {"name": "gets"}, "rules": rules}).status == 201
+    binding = {
+        "metadata": {"name": "gets"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "default"}],
+        "roleRef": {"kind": "Role", "apiGroup": "rbac.authorization.k8s.io", "name": "gets"},
+    }
+    assert service.ask("POST", f"{rbac}/rolebindings", binding).status == 201
+    account = "/api/v1/namespaces/default/serviceaccounts/default/token"
+    token = service.ask("POST", account, {"spec": {}}).json()["status"]["token"]
+    assert service.ask("GET", POD, token=token).status == 200
+    key = {"Sec_WebSocket_Version": "13", "Sec_WebSocket_Key": "x", "Sec_WebSocket_Protocol": "v5.channel.k8s.io"}
+    for method in ("GET", "HEAD", "POST"):
+        wire, head = opened(service, "exec", command("true"), method=method, token=token, Upgrade="websocket", **key)
+        wire.close()
+        assert b" 403 " in head, (method, head)
+
+
+def test_a_command_whose_output_is_not_asked_for_does_not_wait(service: Service) -> None:
+    query = [*(("command", word) for word in ("sh", "-c", "yes | head -c 1000000; exit 6")), ("stderr", "true")]
+    with by_socket(service, "exec", query) as wire:
+        found = b""
+        while b"ExitCode" not in found:
+            piece = wire.recv(65536)
+            assert piece, found
+            found += piece
+    assert b'"message":"6"' in found
 
 
 def test_it_is_all_gone_in_the_end(service: Service) -> None:

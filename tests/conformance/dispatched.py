@@ -79,6 +79,23 @@ def ends() -> list[tuple[str, dict[str, Any], str]]:
         ("paddlejob/paddle", _training("PaddleJob", "paddle", "paddleReplicaSpecs", "paddle", "Worker"), succeeded),
         ("jaxjob/jax", _training("JAXJob", "jax", "jaxReplicaSpecs", "jax", "Worker"), succeeded),
         (
+            "mpijob/mpi",
+            _object(
+                "kubeflow.org/v2beta1",
+                "MPIJob",
+                "mpi",
+                {
+                    "slotsPerWorker": 1,
+                    "runPolicy": {},
+                    "mpiReplicaSpecs": {
+                        "Launcher": {"replicas": 1, "template": _template("Never", "mpi")},
+                        "Worker": {"replicas": 1, "template": _template("Never", "mpi", 600)},
+                    },
+                },
+            ),
+            succeeded,
+        ),
+        (
             "appwrapper/wrapped",
             _object(
                 "workload.codeflare.dev/v1beta2",
@@ -128,6 +145,11 @@ def serves() -> list[tuple[str, dict[str, Any], str]]:
             "raycluster/cluster",
             _object("ray.io/v1", "RayCluster", "cluster", _RAY),
             "jsonpath={.status.state}=ready",
+        ),
+        (
+            "rayservice/svc",
+            _object("ray.io/v1", "RayService", "svc", {"serveConfigV2": "applications: []", "rayClusterConfig": _RAY}),
+            "condition=Ready",
         ),
         (
             "statefulset/db",

@@ -28,7 +28,7 @@ import pytest
 from tests.conformance.kubectls import NONE_HERE, found
 from tests.conformance.service import Service, eventually
 
-pytestmark = pytest.mark.skipif(not found(), reason=NONE_HERE)
+pytestmark = [pytest.mark.kubectl, pytest.mark.skipif(not found(), reason=NONE_HERE)]
 SECONDS = 60.0
 TEN_MB = 10 * 1024 * 1024
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
@@ -108,8 +108,8 @@ class World:
         """Processes outlive their server: they go with their pods."""
         for path in self._pods:
             self.service.ask("DELETE", f"{path}?gracePeriodSeconds=0")
-        for path in self._pods:
-            eventually(lambda path=path: self.service.ask("GET", path).status == 404, f"{path} is left")
+        folders = self.service.home / "pods" / "local"
+        eventually(lambda: not list(folders.iterdir()), "folders of pods are left, and their processes")
 
     def phase(self, path: str) -> str:
         return str(self.service.ask("GET", path).json().get("status", {}).get("phase"))

@@ -39,7 +39,7 @@ spec:
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("sharing")
     demo = (resources.files("gpuaas.assembly") / "fleets" / "demo.yaml").read_text()
-    (folder / "fleet.yaml").write_text(NODES + demo[demo.index("---\n") :])
+    (folder / "fleet.yaml").write_text("platform: rhoai\n" + NODES + demo[demo.index("---\n") :])
     (folder / "user").mkdir()
     with Service(folder / "home", "--fleet", str(folder / "fleet.yaml")) as service:
         yield Kubectl(found()[0], service.kubeconfig, folder / "user", EXAMPLES / "sharing")

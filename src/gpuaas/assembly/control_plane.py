@@ -65,6 +65,7 @@ class Settings:
     strict: Strict = NOT_STRICT  # originals whose behaviour is kept exactly
     tls: tuple[Path, Path] | None = None  # a certificate and its key beside that of our CA
     web_port: int | None = None  # of the pages without TLS. None: that of the last run if it is free, else any; 0: none
+    platform: str = ""  # whose objects are made (module platform)
 
 
 class ControlPlane:
@@ -177,8 +178,8 @@ class ControlPlane:
         starting = asyncio.create_task(self._start_controllers(), name="controllers")
         starting.add_done_callback(self._controllers_started)
         self._stack.push_async_callback(self._dismiss, starting)
-        if self.settings.fleet is not None:
-            await starting  # who asks for nodes finds them
+        if self.settings.fleet is not None or self.settings.platform:
+            await starting  # who asks for nodes or a platform's objects finds them
         self._write_kubeconfig()
         self.home.announce(
             Running(
@@ -281,6 +282,7 @@ class ControlPlane:
                     self.server.turns.take,
                     self.settings.kueue_text,
                     self._gpus,
+                    self.settings.platform,
                 )
             )
         collector.begin()

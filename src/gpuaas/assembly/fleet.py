@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from gpuaas.assembly.platform import check_platform
 from gpuaas.base.fielderrors import FieldError, duplicate, invalid, not_supported, required
 from gpuaas.base.names import is_dns1123_label, is_dns1123_subdomain, is_label_value, is_qualified_name
 from gpuaas.base.quantity import parse_quantity
@@ -19,7 +20,7 @@ from gpuaas.devices.inventory import WIRINGS
 from gpuaas.executors.nodes import NodeSpec
 
 KEYS: Mapping[str, tuple[str, ...]] = {
-    "": ("clusters", "speed"),
+    "": ("clusters", "speed", "platform"),
     "clusters[]": ("name", "nodes"),
     "clusters[].nodes[]": ("name", "count", "instanceType", "gpu", "cpu", "memory", "pods", "labels", "taints"),
     "clusters[].nodes[].gpu": ("product", "count", "memory", "nvlink", "numa"),
@@ -45,6 +46,7 @@ class Fleet:
     clusters: tuple[FleetCluster, ...]
     speed: float = 1.0
     objects: tuple[Mapping[str, Any], ...] = field(default=())
+    platform: str = ""  # module platform
 
     def cluster(self, name: str) -> FleetCluster:
         return next((one for one in self.clusters if one.name == name), FleetCluster(name))
@@ -85,7 +87,7 @@ def read_fleet(text: str) -> Fleet:
             reader.problems.append(invalid(where, obj, "must be a Kubernetes object with kind and metadata.name"))
     if reader.problems:
         raise FleetError("\n".join(map(str, reader.problems)))
-    return Fleet(fleet.clusters, fleet.speed, tuple(documents[1:]))
+    return Fleet(fleet.clusters, fleet.speed, tuple(documents[1:]), fleet.platform)
 
 
 class _Reader:
@@ -103,7 +105,17 @@ class _Reader:
             speed = 1
         clusters = [self._cluster(one, f"clusters[{at}]") for at, one in self._list(found, "", "clusters", needed=True)]
         self._unique([one.name for one in clusters], "clusters[{}].name")
-        return Fleet(tuple(clusters), float(speed))
+        return Fleet(tuple(clusters), float(speed), platform=self._platform(found))
+
+    def _platform(self, found: Mapping[str, Any]) -> str:
+        if "platform" not in found:
+            return ""
+        try:
+            check_platform(str(found["platform"]))
+        except ValueError as error:
+            self.problems.append(invalid("platform", found["platform"], str(error).partition(" is ")[2]))
+            return ""
+        return str(found["platform"])
 
     def _cluster(self, found: Any, path: str) -> FleetCluster:
         if not self._mapping(found, path, "{name: local, nodes: […]}"):

@@ -139,6 +139,11 @@ class Home:
         """The originals whose behaviour is kept exactly (`gpuaas up --strict`)."""
         return self.path / "strict"
 
+    @property
+    def platform(self) -> Path:
+        """The platform whose objects are made at a start (`gpuaas up --platform`)."""
+        return self.path / "platform"
+
     def make(self) -> None:
         try:
             for folder in (self.path, self.path / "clusters", self.certificates):

@@ -14,6 +14,7 @@ from gpuaas.assembly.clusters import ClusterParts
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
 from gpuaas.assembly.identity import identity_of
+from gpuaas.assembly.platform import platform_objects
 from gpuaas.assembly.runtime_classes import furnish_process_class, has_process_class, withdraw_process_class
 from gpuaas.base.errors import AlreadyExists, ApiError, NotFound
 from gpuaas.client.kueue import CLUSTER_QUEUES, LOCAL_QUEUES
@@ -120,6 +121,12 @@ async def furnish(parts: ClusterParts, client: Client, fleet: Fleet) -> None:
         with contextlib.suppress(ApiError):  # what was submitted to this machine waits for it to come back
             await client.delete(LOCAL_QUEUES, _QUEUE, "default")
     await _make_all(parts, client, fleet.objects)
+
+
+async def furnish_platform(parts: ClusterParts, client: Client, platform: str) -> None:
+    """Make the objects of a platform, where they are missing."""
+    queues = await client.list(CLUSTER_QUEUES, limit=1)
+    await _make_all(parts, client, platform_objects(platform, has_queues=bool(queues.items)))
 
 
 async def furnish_machine(parts: ClusterParts, gpus: "Gpus") -> None:

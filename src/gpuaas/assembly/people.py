@@ -6,6 +6,7 @@ the jobs of others.
 """
 
 import contextlib
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from gpuaas.base.ids import SystemIds
 from gpuaas.base.names import is_dns1123_subdomain
 from gpuaas.client.http import HttpClient, from_kubeconfig
 from gpuaas.client.kubeconfig import add_context, encode
+from gpuaas.client.kueue import LOCAL_QUEUES
 from gpuaas.client.protocol import Object, Resource
 
 USER_LABEL = "gpuaas.dev/user"
@@ -43,6 +45,7 @@ class Made:
     namespace: str
     server: str
     authority: str  # PEM
+    has_queue: bool = True  # whether jobs can be submitted in its namespace
 
 
 async def add(
@@ -71,6 +74,7 @@ async def add(
             await _check_role(client, role)
         if namespace:
             await _ensure_namespace(client, namespace)
+        has_queue = not namespace or bool((await client.list(LOCAL_QUEUES, namespace, limit=1)).items)
         for role in roles:
             await _bind(client, name, role, namespace)
         if fleet:
@@ -79,7 +83,7 @@ async def add(
             await _bind_ours(client, name, JOBS_ROLE, namespace)
     _, token = users.add(name, SystemIds(), groups=dict.fromkeys(groups), seconds=seconds)
     authority = (home.certificates / "ca.crt").read_text()
-    return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority)
+    return Made(name, token, cluster, namespace, f"{url}/clusters/{cluster}", authority, has_queue)
 
 
 def check_group(name: str) -> None:
@@ -153,8 +157,15 @@ async def _check_role(client: HttpClient, role: str) -> None:
         await client.get(CLUSTER_ROLES, role)
     except NotFound:
         names = [each["metadata"]["name"] for each in (await client.list(CLUSTER_ROLES)).items]
-        known = ", ".join(name for name in names if not name.startswith("system:"))
-        raise ValueError(f'there is no cluster role "{role}"; there are: {known}') from None
+        raise ValueError(f'there is no cluster role "{role}"; {_roles_in_words(role, names)}') from None
+
+
+def _roles_in_words(role: str, names: Sequence[str]) -> str:
+    """The one that was probably meant, and the roles for people; Kueue's for each of its kinds are many."""
+    close = difflib.get_close_matches(role, names, 1)
+    known = [name for name in names if not name.startswith(("system:", "kueue-"))]
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{meant}there are: {', '.join(known)}{' and those of Kueue' if len(known) < len(names) else ''}"
 
 
 async def _ensure_namespace(client: HttpClient, namespace: str) -> None:
@@ -218,6 +229,7 @@ _OURS = {
         _rule(_EDIT, "trainer.kubeflow.org", "trainjobs"),
         _rule(_EDIT, "leaderworkerset.x-k8s.io", "leaderworkersets"),
         _rule(_EDIT, "workload.codeflare.dev", "appwrappers"),
+        _rule(_EDIT, "serving.kserve.io", "inferenceservices", "servingruntimes"),
     ],
 }
 

@@ -54,6 +54,7 @@ POD_MAKERS: Final = (
     ("trainer.kubeflow.org", "trainingruntimes"),
     ("trainer.kubeflow.org", "trainjobs"),
     ("workload.codeflare.dev", "appwrappers"),
+    ("serving.kserve.io", "inferenceservices"),
 )
 """The kinds (group, plural) that become pods here."""
 

@@ -14,7 +14,7 @@ from gpuaas.assembly.configuration import show_configuration
 from gpuaas.assembly.fleet import Fleet
 from gpuaas.assembly.home import Home
 from gpuaas.assembly.multikueue import multikueue_loops
-from gpuaas.assembly.nodes import executors, furnish
+from gpuaas.assembly.nodes import executors, furnish, furnish_platform
 from gpuaas.assembly.trust import Trust
 from gpuaas.assembly.views import ViewsServer
 from gpuaas.assembly.visibility import mount_visibility
@@ -41,9 +41,11 @@ async def start_controllers(
     turn: Callable[[], Awaitable[None]] | None = None,
     kueue: str = "",
     gpus: Gpus | None = None,
+    platform: str = "",
 ) -> Controllers:
     """Starts them all. `home`: where this machine's own processes are kept; None where it is not a node. `kueue`: the
-    text of Kueue's configuration, where there is one. `gpus`: what the driver of this machine said."""
+    text of Kueue's configuration, where there is one. `gpus`: what the driver of this machine said. `platform`: whose
+    objects are made, if not the fleet's."""
     client = LocalClient(parts.cluster, parts.access.system_user("controllers"), "gpuaas")
     deps = Deps.over(
         client,
@@ -72,6 +74,9 @@ async def start_controllers(
     if fleet is not None:
         with _unimportant("the fleet's objects were not all made"):
             await furnish(parts, client, fleet)
+    if platform := platform or (fleet.platform if fleet is not None else ""):
+        with _unimportant("the platform's objects were not all made"):
+            await furnish_platform(parts, client, platform)
     with _unimportant("Kueue's configuration is not shown"):
         await show_configuration(parts.cluster, client, kueue)
     return controllers

@@ -24,7 +24,16 @@ _PIECE = 32 * 1024
 _LAST_PORT = 65535
 
 
-@click.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _BeforeTheDashes(click.Command):
+    """Where there is a "--", options may stand on both sides of JOB; without one, all after JOB is the command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_interspersed_args = "--" in args
+        ctx.ignore_unknown_options = "--" not in args
+        return super().parse_args(ctx, args)
+
+
+@click.command(name="exec", cls=_BeforeTheDashes)
 @click.option("-i", "--stdin", is_flag=True, help="Pass on what comes from standard input.")
 @click.option("-t", "--tty", is_flag=True, help="As a terminal.")
 @click.option("-c", "--container", default="", help="Of a pod with several.")
@@ -38,6 +47,8 @@ def exec_(target: Target, job: str, words: tuple[str, ...], stdin: bool, tty: bo
     ends with it. The exit code is the command's.
     """
     command = list(words[1:] if words[:1] == ("--",) else words)
+    if command and command[0].startswith("-"):
+        raise WrongOption(f'"{command[0]}": options stand before the job, or before a "--": gpuaas exec JOB -- COMMAND')
     terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if not command:
         command, stdin, tty = list(_SHELL), True, True

@@ -45,6 +45,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
     "restore": ("gpuaas.cli.backup", "restore", "Bring a backup back."),
     "support-bundle": ("gpuaas.cli.support_bundle", "support_bundle", "Objects, findings and logs in one archive."),
     "demo": ("gpuaas.cli.demo", "demo", "A story played live, each step checked."),
+    "mcp": ("gpuaas.cli.mcp", "mcp", "Serve the commands as tools for agents."),
     "replay": ("gpuaas.cli.replay", "replay", "Run measured admission decisions against the engine."),
 }
 

@@ -85,6 +85,8 @@ def notebook(context: click.Context, /, target: Target, no_wait: bool, **wanted:
 
 
 async def _make(client: HttpClient, namespace: str, wanted: dict[str, Any], *, here: bool) -> Object:
+    from gpuaas.base.errors import AlreadyExists
+
     profile = await profile_for(client, namespace, wanted["profile"], wanted["queue"])
     queue = profile.queue or await queue_for(client, namespace, wanted["queue"])
     executors, products = await nodes_of(client, namespace)
@@ -109,7 +111,14 @@ async def _make(client: HttpClient, namespace: str, wanted: dict[str, Any], *, h
     metadata = {"name": wanted["name"], "namespace": namespace, "labels": {QUEUE_LABEL: queue}, **profile.metadata}
     obj = {"apiVersion": NOTEBOOKS.api_version, "kind": "Notebook", "metadata": metadata}
     obj = profile.applied(("kubeflow.org", "notebooks"), {**obj, "spec": {"template": {"spec": pod}}}, namespace)
-    return await client.create(NOTEBOOKS, obj, namespace)
+    try:
+        return await client.create(NOTEBOOKS, obj, namespace)
+    except AlreadyExists:
+        at, name = f" -n {namespace}", wanted["name"]
+        raise click.ClickException(
+            f'there is a notebook "{name}" in {namespace}:  gpuaas notebook open {name}{at} · gpuaas notebook start {name}{at}'
+            " · another one: --name"
+        ) from None
 
 
 def _here(workdir: str) -> dict[str, Any]:

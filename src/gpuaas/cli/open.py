@@ -29,7 +29,7 @@ _AGAIN = 0.25  # seconds
 def open_pages(target: Target, what: str, only_print: bool) -> None:
     """Open the dashboard in a browser, signed in; or a notebook.
 
-    The link works once and for minutes. It is printed where there is no browser.
+    The link works once, within minutes. It is printed where there is no browser.
     """
     kind, slash, name = what.partition("/")
     if what and (kind not in ("notebook", "notebooks", "nb") or not slash or not name):
@@ -94,7 +94,8 @@ def _tell(what: str, found: dict[str, Any], opened: bool, *, only_print: bool) -
         click.echo(f"{what} is open in your browser")
         return
     if not only_print:
-        click.echo("no browser could be opened here; follow this link, which works once and for minutes:", err=True)
+        words = f"follow this link, which works once, within {found['seconds'] / 60:.0f} minutes:"
+        click.echo(f"no browser could be opened here; {words}", err=True)
     click.echo(found["url"])
     if found["url"].startswith("https:"):
         click.echo("a browser warns of the certificate until it trusts pki/ca.crt of the server's home", err=True)

@@ -129,6 +129,8 @@ def create(target: Target, name: str, shared: bool, dry_run: bool, **wanted: Any
         return
     made = unmanaged(target.work(make))
     words = f"hardware profile {name} is in namespace {made['metadata']['namespace']}"
+    if shared and target.namespace:
+        words += f", for all namespaces (only for {target.namespace}: --own)"
     target.show(made, lambda: click.echo(f"{words}\n  gpuaas run --profile {name} -- COMMAND · gpuaas profiles"))
 
 

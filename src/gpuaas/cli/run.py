@@ -61,10 +61,14 @@ def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, fol
         raise WrongOption("--dry-run submits nothing: there is nothing to wait for or to follow")
 
     async def submit(client: "HttpClient", namespace: str) -> "Object":
+        from gpuaas.base.errors import AlreadyExists
         from gpuaas.client.resources import JOBS
 
         job = await _job(client, namespace, command, wanted, here=target.is_here())
-        made = await client.create(JOBS, job, namespace, dry_run=dry_run)
+        try:
+            made = await client.create(JOBS, job, namespace, dry_run=dry_run)
+        except AlreadyExists as error:
+            raise click.ClickException(f"{error.message}; take another --name, or: {_cancel(job)}") from None
         return job if dry_run else made
 
     made = target.work(submit)
@@ -85,6 +89,10 @@ def run(target: Target, command: tuple[str, ...], dry_run: bool, wait: bool, fol
         click.echo(f"  gpuaas why {name}{at} · gpuaas logs -f {name}{at} · gpuaas cancel {name}{at}")
 
 
+def _cancel(job: "Object") -> str:
+    return f"gpuaas cancel {job['metadata']['name']} -n {job['metadata']['namespace']}"
+
+
 async def _job(
     client: "HttpClient", namespace: str, command: tuple[str, ...], wanted: dict[str, Any], *, here: bool
 ) -> "Object":
@@ -96,8 +104,8 @@ async def _job(
     warn_of_images(wanted["image"], executors)
     if not wanted["image"] and not executors:
         raise click.ClickException(
-            "this cluster runs images: name one with --image (who may run processes on its machine needs none: "
-            "gpuaas user add --processes)"
+            "this cluster runs images: name one with --image (a user needs none who may see that its nodes are "
+            "simulated, gpuaas user add --fleet, or may run processes on its machine, gpuaas user add --processes)"
         )
     product, number = parse_gpus(wanted["gpus"] or "0")
     if local:

@@ -81,6 +81,12 @@ _SAID = 64 << 10  # bytes of the log that are looked at
     "or none.  [default: the last one]",
 )
 @click.option(
+    "--platform",
+    metavar="NAME",
+    help="Make the namespaces and settings that manifests for a product expect: rhoai (OpenShift AI); or none.  "
+    "[default: the last one]",
+)
+@click.option(
     "--ignore-foreign/--respect-foreign",
     "ignore_foreign",
     default=None,
@@ -108,6 +114,7 @@ def up(
     fleet: str | None,
     kueue: str | None,
     strict: str | None,
+    platform: str | None,
     ignore_foreign: bool | None,
     fsync: bool,
     accepted: tuple[str, ...],
@@ -129,6 +136,7 @@ def up(
     named = _chosen_fleet(home, fleet)
     _choose_kueue_config(home, kueue)
     _choose_strict(home, strict)
+    _choose_platform(home, platform)
     if ignore_foreign is not None:
         home.make()
         home.ignore_foreign(ignores=ignore_foreign)
@@ -208,6 +216,36 @@ def _kept_strict(home: Home) -> Strict:
         return NOT_STRICT
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise click.ClickException(f"{home.strict}: {error}; name the list again with --strict") from None
+
+
+def _choose_platform(home: Home, chosen: str | None) -> None:
+    """Keeps the name in the home. What an earlier start made stays when the platform is dropped."""
+    from gpuaas.assembly.platform import NONE, check_platform
+
+    if chosen is None:
+        return
+    if chosen == NONE:
+        home.platform.unlink(missing_ok=True)
+        return
+    try:
+        check_platform(chosen)
+    except ValueError as error:
+        raise WrongOption(f"--platform: {error}") from None
+    home.make()
+    home.keep(home.platform.name, chosen)
+
+
+def _kept_platform(home: Home) -> str:
+    from gpuaas.assembly.platform import check_platform
+
+    try:
+        name = home.platform.read_text().strip()
+        check_platform(name)
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise click.ClickException(f"{home.platform}: {error}; name it again with --platform") from None
+    return name
 
 
 def _kueue_config(home: Home) -> "Reading | None":
@@ -313,6 +351,7 @@ def _foreground(home: Home, started: Started, accepted: Sequence[str]) -> None:
         _kept_strict(home),
         (Path(started.tls_cert), Path(started.tls_key)) if started.tls_cert else None,
         started.web_port,
+        _kept_platform(home),
     )
 
     def ready(plane: ControlPlane) -> None:
@@ -484,6 +523,8 @@ def status(output: str) -> None:
     strict = _kept_strict(home)
     if strict:
         found["strict"] = write_strict(strict).split(",")
+    if platform := _kept_platform(home):
+        found["platform"] = platform
     show(output, found, lambda: _tell(home, running, trouble, in_words(trusted) if trusted else "", strict))
     if not healthy:
         raise SystemExit(1)
@@ -509,6 +550,8 @@ def _tell(home: Home, running: Running | None, trouble: str, trusted: str, stric
         click.echo(f"            {running.elsewhere} from other machines")
     if strict:
         click.echo(f"  strict    {write_strict(strict)}")
+    if platform := _kept_platform(home):
+        click.echo(f"  platform  {platform}")
     if trusted:
         click.echo(f"  processes {trusted}")
     click.echo(f"  export KUBECONFIG={home.kubeconfig}")

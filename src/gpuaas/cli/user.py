@@ -88,6 +88,9 @@ def add(
     where = f"namespace {namespace}" if namespace else "all namespaces"
     may = f"{role} and processes on this machine" if processes else role
     click.echo(f"user {name}: {may} in {where} of cluster {cluster}", err=True)
+    if not made.has_queue:
+        words = f"namespace {namespace} has no queue: no job can be submitted there before it has a LocalQueue"
+        click.echo(f"warning: {words}", err=True)
     click.echo(f"token: {made.token}")
     if out is not None:
         try:

@@ -18,6 +18,7 @@ from gpuaas.controllers.disruption import DisruptionController
 from gpuaas.controllers.endpoints import EndpointSliceController
 from gpuaas.controllers.event_ttl import EventTtlController
 from gpuaas.controllers.garbage import GarbageCollector
+from gpuaas.controllers.inference_services import InferenceServiceController
 from gpuaas.controllers.integrations.kinds import JOB_CONTROLLERS
 from gpuaas.controllers.job_sets import JobSetController
 from gpuaas.controllers.jobs import JobController
@@ -96,6 +97,7 @@ OPERATORS: tuple[type[Loop], ...] = (
     RayJobController,
     RayServiceController,
     NotebookController,
+    InferenceServiceController,
     JobSetController,
     LeaderWorkerSetController,
     AppWrapperController,

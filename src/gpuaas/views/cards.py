@@ -56,6 +56,7 @@ class CardRow(msgspec.Struct, rename="camel"):
     cells: list[CardCell]
     more: int  # shares beyond those that are listed
     foreign: list[str]
+    mig_capable: bool = False
 
 
 @dataclass(slots=True)
@@ -157,7 +158,10 @@ def _row(
     if not cells:
         cells = [CardCell("not offered", 0, _SLOTS, card.memory_mib, [])]
     more = max(0, len(devices) - _MOST_SHARES)
-    return CardRow(node, card.index, card.uuid, card.name, card.memory_mib, how, card.unhealthy, cells, more, foreign)
+    capable = card.product.mig_capable
+    return CardRow(
+        node, card.index, card.uuid, card.name, card.memory_mib, how, card.unhealthy, cells, more, foreign, capable
+    )
 
 
 def _cell(card: Card, device: Device, held: Mapping[str, list[CellHolder]]) -> CardCell:

@@ -13,9 +13,11 @@ queues times flavors.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final
 
+from gpuaas.devices.shares import in_text, share_of
 from gpuaas.views.rows import FreeRow, QueueGpus
 
 MOST_QUEUES: Final = 20
@@ -32,6 +34,7 @@ class NodeOffer:
     labels: Labels
     gpus: Mapping[str, tuple[int, int]]  # by resource: in all, and free
     usable: bool = True  # takes new pods
+    shares: Mapping[str, int] = field(default_factory=dict)  # by resource: into how many parts its cards are shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class _Sum:
     total: int = 0
     free: int = 0
     largest: int = 0
+    cards: Fraction = Fraction(0)  # whole cards that the total stands for; only kept for all nodes
 
     def add(self, total: int, free: int, largest: int) -> None:
         self.total += total
@@ -79,6 +83,7 @@ def stock_of(nodes: Iterable[NodeOffer], flavors: Mapping[str, Labels]) -> Stock
             kind, placeable = (node.product, resource), free if node.usable else 0
             for each in (all_of, sums):
                 each.setdefault(kind, _Sum()).add(total, placeable, placeable)
+            all_of[kind].cards += share_of(resource, node.shares) * total
     with_label: dict[tuple[int, str | None], list[tuple[str | None, ...]]] = {}
     for where in classes:
         for index, value in enumerate(where):
@@ -130,4 +135,5 @@ def _row(kind: _Kind, found: _Sum, queues: Sequence[UsableQueue], given: Mapping
         for_you=max((each.free for each in mine), default=0),
         largest_for_you=max((each.largest for each in mine), default=0),
         queues=mine[:MOST_QUEUES],
+        cards=in_text(found.cards),
     )

@@ -103,6 +103,7 @@ class Gpus:
                 node.labels,
                 {resource: (total, max(0, total - self._used_of(name, resource))) for resource, total in node.gpus},
                 usable=node.ready and node.schedulable,
+                shares={name: node.shares for name, _ in node.gpus if node.shares > 1 and _is_shared(name, node)},
             )
             for name, node in self._nodes.items()
             if node.gpus

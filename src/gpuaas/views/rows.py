@@ -135,6 +135,8 @@ class FreeRow(msgspec.Struct, rename="camel"):
     """The same for one pod."""
     queues: list[QueueGpus]
     """The caller's queues with the most, best first."""
+    cards: str = ""
+    """How many whole cards the total stands for: a slice is its part of a card."""
 
     def shown(self) -> dict[str, Any]:
         """As `gpuaas gpus -o json` shows it."""

@@ -21,6 +21,7 @@ from gpuaas.client.resources import CRON_JOBS, DEPLOYMENTS, JOBS, PODS
 
 ALICE, BINDINGS = User("alice"), Resource("rbac.authorization.k8s.io", "v1", "rolebindings", True, "RoleBinding")
 RAY = Resource("ray.io", "v1", "rayclusters", True, "RayCluster")
+SERVING = Resource("serving.kserve.io", "v1beta1", "inferenceservices", True, "InferenceService")
 POD = {
     "runtimeClassName": "gpuaas-process",
     "restartPolicy": "Never",
@@ -33,6 +34,7 @@ WAYS: dict[str, tuple[Resource, Any]] = {
     "a job": (JOBS, {"template": {"spec": POD}}),
     "a cron job": (CRON_JOBS, {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": POD}}}}),
     "a deployment": (DEPLOYMENTS, {"selector": {"matchLabels": LABELS}, "template": SERVED}),
+    "an inference service": (SERVING, {"predictor": {**POD, "restartPolicy": "Always"}}),
     "a Ray cluster": (RAY, {"headGroupSpec": {"rayStartParams": {}, "template": {"spec": POD}}}),
 }
 

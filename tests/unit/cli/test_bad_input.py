@@ -56,6 +56,14 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a localqueue": (("resume", "localqueue", "x", *IN), "no localqueue x in namespace team-a; there are: default"),
     "a workload": (("stop", "wl", "x", *IN), "there is no job x in namespace team-a"),
     "a role": (("user", "add", "eve", "--role", "x"), 'there is no cluster role "x"; there are: admin, '),
+    "a role that is nearly one": (
+        ("user", "add", "eve", "--role", "edt"),
+        'no cluster role "edt"; did you mean edit? ',
+    ),
+    "an option behind the job": (
+        ("exec", "nope", *IN, "--", "ls", "-l"),
+        "there is no job nope in namespace team-a (gpuaas ps)",
+    ),
     "who owns it": (("user", "rm", "admin"), "admin is who owns "),
     "a backup's place": (("backup", "/no/such/file"), "there is no folder /no/such"),
     "a backup": (("restore", "-y", __file__), "is not a backup of ours: no archive; nothing was changed"),
@@ -69,6 +77,10 @@ MISWRITTEN: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "cpu": (("run", *IN, "--cpu", "lots", "--", "e"), '--cpu "lots": an amount such as 2 or 500m'),
     "memory": (("run", *IN, "--memory=-5", "--", "e"), '--memory "-5": an amount such as 8Gi'),
+    "an option in place of a command": (
+        ("exec", "nope", *IN),
+        '"-n": options stand before the job, or before a "--": gpuaas exec JOB -- COMMAND',
+    ),
     "an array": (("run", *IN, "--array", "5-1", "--", "e"), '--array "5-1": first-last, such as 1-100'),
     "a huge array": (("run", *IN, "--array", "1-9999999", "--", "e"), "9999999 are too many; Kubernetes takes 100000"),
     "an empty command": (("run", *IN, "--", ""), 'the command is "": a program was expected'),
@@ -273,6 +285,7 @@ def test_a_dry_run_shows_the_manifest_that_would_be_submitted_and_submits_nothin
     assert shell.run("apply", "-f", str(tmp_path / "job.yaml")).stdout == "job/later applied\n"
     taken = shell.run(*words, "--dry-run", "--", "x")
     assert (taken.exit_code, 'jobs.batch "later" already exists' in taken.stderr) == (1, True)
+    assert "take another --name, or: gpuaas cancel later -n team-a" in taken.stderr
     assert shell.run("cancel", "later", *IN).exit_code == 0
     waits = shell.run(*words, "--dry-run", "--wait", "--", "x")
     assert (waits.exit_code, "--dry-run submits nothing" in waits.stderr) == (2, True)
@@ -434,3 +447,24 @@ def test_a_kubeconfig_that_is_none_and_an_address_that_is_no_cluster_are_told(sh
     told = shell.run("ps", "--kubeconfig", str(tmp_path / "nowhere"))
     assert told.exit_code == 1
     assert "is Kueue installed there, and is the address in the kubeconfig a cluster's?" in told.stderr
+
+
+def test_a_second_notebook_of_the_same_name_leads_to_the_first(shell: Shell) -> None:
+    words = ("notebook", *IN, "--name", "mine", "--gpus", "L4:1", "--no-wait")
+    first = shell.run(*words)
+    assert first.exit_code == 0, first.stderr
+    taken = shell.run(*words)
+    assert taken.exit_code == 1
+    assert "gpuaas notebook open mine -n team-a" in taken.stderr
+    assert "--name" in taken.stderr
+    assert shell.run("cancel", "notebook/mine", *IN).exit_code == 0
+
+
+@pytest.mark.parametrize(("namespace", "warned"), [("team-a", False), ("team-new", True)])
+def test_a_user_of_a_namespace_without_a_queue_is_made_with_a_warning(
+    shell: Shell, namespace: str, warned: bool
+) -> None:
+    made = shell.run("user", "add", f"eve-{namespace}", "-n", namespace)
+    assert made.exit_code == 0, made.stderr
+    assert (f"namespace {namespace} has no queue: " in made.stderr) == warned
+    assert shell.run("user", "rm", f"eve-{namespace}").exit_code == 0

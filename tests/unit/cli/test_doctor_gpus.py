@@ -59,5 +59,13 @@ def test_what_nodes_say(obj: dict[str, Any], level: str, mentions: str, fix: str
     assert fix in finding.fix
 
 
+def test_a_node_without_a_driver_may_have_no_cards_and_is_no_fault() -> None:
+    obj = node(None, ("gpuaas.dev/GPUDriver", "False", "no NVIDIA driver"))
+    obj["status"]["conditions"][0]["reason"] = "NoDriver"
+    [finding] = node_findings(obj)
+    assert finding.level == "yellow"
+    assert finding.fix.startswith("on n, if it has NVIDIA cards: ")
+
+
 def test_a_node_that_is_well_has_no_findings() -> None:
     assert list(node_findings(node(None, ("gpuaas.dev/GPUHealth", "True", ""), ("Ready", "True", "")))) == []

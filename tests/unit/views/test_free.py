@@ -55,6 +55,17 @@ def test_what_is_free(
     assert (row.total, row.free, row.largest, row.for_you, row.largest_for_you) == found
 
 
+def test_slices_and_shares_are_parts_of_cards() -> None:
+    slices = NodeOffer("A100", {}, {"nvidia.com/mig-1g.5gb": (56, 56)})
+    shared = NodeOffer("L4", {}, {GPU: (3, 3), f"{GPU}.shared": (4, 4)}, shares={f"{GPU}.shared": 4})
+    rows = free_rows(stock_of([slices, shared], {}), [], {})
+    assert [(row.resource, row.total, row.cards) for row in rows] == [
+        ("nvidia.com/mig-1g.5gb", 56, "8"),
+        (GPU, 3, "3"),
+        (f"{GPU}.shared", 4, "1"),
+    ]
+
+
 def test_products_have_rows_of_their_own() -> None:
     nodes = [offer("l4", 2), offer("h200", 8)]
     rows = free_rows(stock_of(nodes, KINDS), MINE, {"cq": left(l4=1, h200=2)})

@@ -58,7 +58,7 @@ def test_a_cut_card_has_its_slices_at_their_slots_and_the_other_is_whole() -> No
     assert sorted(cell.place for cell in first.cells) == places
     [held] = [cell for cell in first.cells if cell.state == "held"]
     assert held.title == "3g.20gb, 19968 MiB: research/train; uses 4096 MiB; 42 % busy"
-    assert [(cell.state, cell.label) for cell in second.cells] == [("free", "card")]
+    assert [(cell.state, cell.label) for cell in second.cells] == [("free", "free")]
 
 
 def test_a_shared_card_has_a_cell_for_each_share_with_its_budget() -> None:

@@ -222,6 +222,13 @@ def test_the_strip_is_as_long_as_there_was_anything_to_show(ago: int, title: str
     assert (found.title, found.teams[0][1:], found.figures[0][1]) == (title, ("research", "2"), "0")
 
 
+def test_the_capacity_of_the_strip_counts_cards_not_slices() -> None:
+    sliced = node("n1", "NVIDIA-A100-SXM4-40GB", 0)
+    sliced["status"]["allocatable"] = {"nvidia.com/mig-1g.5gb": "14"}
+    found = Fake(nodes=[sliced], workloads=[running("train", "research")]).load(overview.PAGE)["strip"]
+    assert found.figures[-1][-1] == "2"
+
+
 def test_more_than_seven_teams_are_seven_and_the_others() -> None:
     made = overview.strip(
         {f"t{each}": [each + 1] * 120 for each in range(10)},

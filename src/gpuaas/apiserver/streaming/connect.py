@@ -70,7 +70,7 @@ class PodStreams(Protocol):
 
 async def connect(server: Server, op: Operation, info: RequestInfo, request: Request) -> Answer:
     pod = op.latest().obj
-    if request.method == "GET":
+    if op.verb != "create":
         server.access[op.cluster.name].authorize_create(op.user, info)
     streams: PodStreams | None = op.cluster.streams
     if streams is None:
@@ -165,7 +165,12 @@ def _port_forward(
     if isinstance(spoken, Response):
         return spoken
 
+    seen: set[int] = set()
+
     async def dial(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if port not in seen and len(seen) < MAX_PORTS:
+            seen.add(port)
+            _log.info("portforward: %s port %d", _who(op), port)
         return await streams.dial(op.latest().obj, port)
 
     carried: Carried
@@ -195,6 +200,8 @@ def _ports(info: RequestInfo) -> list[int]:
 
 
 def _upgrade_of(request: Request) -> str:
+    if not request.target:  # of HTTP/2, where a stream is no connection
+        raise BadRequest("Upgrade request required, over HTTP/1.1")
     if asks_for_socket(request.headers):
         if request.header(b"sec-websocket-version") != "13" or b"sec-websocket-key" not in request.headers:
             raise BadRequest("a WebSocket of version 13 with a key was expected")
@@ -237,7 +244,7 @@ def _head(request: Request, upgrade: str, spoken: str) -> bytes:
 def _begun(
     server: Server, op: Operation, info: RequestInfo, head: bytes, carried: Carried, what: str
 ) -> Stream:  # fmt: skip
-    who = f'user "{op.user.name}" pod {op.namespace}/{op.name} {what}'
+    who = f"{_who(op)} {what}"
     is_socket = head.find(b"websocket") >= 0
     access = server.access[op.cluster.name]
 
@@ -268,6 +275,10 @@ def _begun(
     stream = Stream(_never)
     stream.socket = begin
     return stream
+
+
+def _who(op: Operation) -> str:
+    return f'user "{_shown([op.user.name])}" pod {op.namespace}/{op.name}'
 
 
 def _never(_: StreamWriter) -> Callable[[], None]:

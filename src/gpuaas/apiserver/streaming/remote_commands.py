@@ -59,9 +59,7 @@ async def serve(remote: Remote, streams: Mapping[str, Stream]) -> None:
             tasks.append(asyncio.ensure_future(_input(remote, streams["stdin"])))
         if "resize" in streams:
             tasks.append(asyncio.ensure_future(_sizes(remote, streams["resize"])))
-        await asyncio.gather(
-            *(_output(remote, streams[name], name) for name in ("stdout", "stderr") if name in streams)
-        )
+        await asyncio.gather(*(_output(remote, streams.get(name), name) for name in ("stdout", "stderr")))
         await _tell(streams, status_of(await remote.ended()))
     finally:
         for task in tasks:
@@ -69,10 +67,13 @@ async def serve(remote: Remote, streams: Mapping[str, Stream]) -> None:
         remote.kill()
 
 
-async def _output(remote: Remote, stream: Stream, name: str) -> None:
+async def _output(remote: Remote, stream: Stream | None, name: str) -> None:
+    """What the client has not asked for is read as well: the command must not wait for it."""
     while data := await remote.read(errors=name == "stderr"):
-        await stream.write(data)
-    stream.end()
+        if stream is not None:
+            await stream.write(data)
+    if stream is not None:
+        stream.end()
 
 
 async def _input(remote: Remote, stream: Stream) -> None:

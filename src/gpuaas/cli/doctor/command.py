@@ -13,6 +13,7 @@ from gpuaas.cli.doctor import fleet, gpus, queues, server, sharing
 from gpuaas.cli.doctor.finding import ClusterCheck, Finding, Level, LocalCheck, worst_first
 
 if TYPE_CHECKING:
+    from gpuaas.base.errors import ApiError
     from gpuaas.client.http import HttpClient
 
 LOCAL_CHECKS: tuple[LocalCheck, ...] = (server.check_server, server.check_disk, gpus.check_driver)
@@ -39,7 +40,7 @@ def doctor(target: Target) -> None:
     try:
         findings += target.work(lambda client, _: ask_cluster(client, CLUSTER_CHECKS))
     except click.ClickException as error:
-        findings.append(Finding("red", "cluster-answers", error.message, "gpuaas status"))
+        findings.append(Finding("red", "cluster-answers", error.message, "gpuaas up -d"))
     findings = worst_first(findings)
     target.show([finding.row() for finding in findings], lambda: _print(findings))
     if any(finding.level == "red" for finding in findings):
@@ -55,8 +56,15 @@ async def ask_cluster(client: "HttpClient", checks: Sequence[ClusterCheck]) -> l
             findings += await check(client)
         except ApiError as error:
             name = check.__name__.removeprefix("check_")
-            findings.append(Finding("yellow", name, f"not checked: {error}", "gpuaas status"))
+            findings.append(_unchecked(name, error))
     return findings
+
+
+def _unchecked(name: str, error: "ApiError") -> Finding:
+    """Rights are an administrator's to give: no command of this user would help."""
+    if error.code == 403:
+        return Finding("yellow", name, f"not checked, an administrator's doctor can: {error}", "")
+    return Finding("yellow", name, f"not checked: {error}", "gpuaas status")
 
 
 def _print(findings: Sequence[Finding]) -> None:

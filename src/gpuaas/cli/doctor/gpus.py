@@ -19,6 +19,7 @@ _FIXES = {
     "mismatch": "sudo reboot",
     "no-permission": "sudo usermod -aG video $USER  # then sign in again",
 }
+_NO_DRIVER = "NoDriver"  # reason of a node whose machine may have no cards at all: the local check looks for them
 _SEE = "nvidia-smi; sudo dmesg | grep -i nvrm | tail"
 _RESTART = "gpuaas down && gpuaas up -d"
 
@@ -81,6 +82,9 @@ def node_findings(node: Mapping[str, Any]) -> Iterator[Finding]:
     for condition in (node.get("status") or {}).get("conditions") or ():
         said = f"node {name}: {condition.get('message') or condition.get('reason')}"
         match condition["type"], condition["status"]:
+            case "gpuaas.dev/GPUDriver", "False" if condition.get("reason") == _NO_DRIVER:
+                fix = f"on {name}, if it has NVIDIA cards: {_FIXES['no-driver']}"
+                yield Finding("yellow", "gpu-node-driver", said, fix)
             case "gpuaas.dev/GPUDriver", "False":
                 yield Finding("red", "gpu-node-driver", said, _RESTART)
             case "gpuaas.dev/GPUHealth", "False":

@@ -19,9 +19,8 @@ def queue_findings(cluster_queues: list[Any], local_queues: list[Any]) -> list[F
     """Pure: the findings of these objects."""
     if not cluster_queues:
         message = "there is no ClusterQueue, so no job can be admitted"
-        return [
-            Finding("red", "queues-exist", message, "gpuaas demo private-ai  # or apply a ClusterQueue of your own")
-        ]
+        fix = "gpuaas apply -f FILE  # ResourceFlavor, ClusterQueue and LocalQueue, as in examples/private-ai/base"
+        return [Finding("red", "queues-exist", message, fix)]
     findings: list[Finding] = []
     used = {queue.get("spec", {}).get("clusterQueue", "") for queue in local_queues}
     for queue in cluster_queues:
@@ -42,7 +41,9 @@ def queue_findings(cluster_queues: list[Any], local_queues: list[Any]) -> list[F
             message = f"LocalQueue {namespace}/{name} names ClusterQueue {wanted}, which does not exist"
             fix = f"kubectl -n {namespace} delete localqueue {name}"
             findings.append(Finding("red", "queues-reachable", message, fix))
-    return findings or [Finding("green", "queues-active", f"{len(cluster_queues)} ClusterQueues admit jobs")]
+    number = len(cluster_queues)
+    words = "1 ClusterQueue admits jobs" if number == 1 else f"{number} ClusterQueues admit jobs"
+    return findings or [Finding("green", "queues-active", words)]
 
 
 def _local_queue(name: str) -> str:

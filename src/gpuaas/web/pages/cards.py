@@ -40,6 +40,7 @@ class Shown:
     more: int
     foreign: list[str]
     is_cut: bool
+    mig_capable: bool
 
 
 def _load(visit: Visit) -> Context:
@@ -79,6 +80,7 @@ def shown(row: CardRow, tones: Mapping[str, str], *, base: str = "", sees_pods: 
         row.more,
         row.foreign,
         row.sharing == _MIG,
+        row.mig_capable,
     )
 
 
@@ -90,7 +92,8 @@ def _cell(row: CardRow, cell: CardCell, tones: Mapping[str, str], base: str, *, 
         return Cell("ill", "", what, f"{cell.name}{size}: takes no work: {row.state}", place)
     if not cell.holders:
         words = "free" if sees_pods else "its holder is not visible to you"
-        return Cell("free", "", what, f"{cell.name}{size}: {words}", place)
+        label = what if row.sharing == _MIG or not sees_pods else "free"
+        return Cell("free", "", label, f"{cell.name}{size}: {words}", place)
     first = cell.holders[0]
     budget = f"; budget {first.budget} MiB" if first.budget else ""
     used = f"; uses {first.used} MiB" if first.used is not None else ""

@@ -79,7 +79,7 @@ def _load(visit: Visit) -> Context:
     backlogs = visit.views.pages.backlogs(visit.user)
     waiting = by_queue(backlogs, visit.views.pages.heads(visit.user))
     explained = [*(_explained(visit, each) for each in waiting[:_EXPLAINED]), *waiting[_EXPLAINED:]]
-    capacity = sum(row.total for row in gpus or ())
+    capacity = round(sum(float(row.cards or row.total) for row in gpus or ()))
     return {
         "free": None if gpus is None else free_rows(gpus),
         "held": None if gpus is None else sum(row.total - row.free for row in gpus),
