@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.attacks.harness import bounded
+from tests.attacks.harness import bounded, limit
+from tests.attacks.poisons import inject
 from tests.attacks.test_web import Web, job
 from tests.conformance.service import eventually
 from tests.conformance.wire import Answer
+
+from gpuaas.profiles import workbench
+from gpuaas.web.pages import job as job_page
 
 JOB = "apiVersion: batch/v1\nkind: Job\n"
 JUNK = ("5", "abc", "[1]", "{a: {b: [c]}}", "true", "1.5", "[{}]")
@@ -108,3 +113,61 @@ def signed(web: Web) -> tuple[Web, str]:
 
 def _said(answer: Answer) -> str:
     return answer.body.decode()[-800:]
+
+
+@pytest.mark.parametrize("status", ["Queued", "Failed", "Evicted", "Inadmissible"])
+@pytest.mark.parametrize(
+    "text", ["quota" * 6_000, "queue not " * 3_000, "stop clusterqueu" * 2_000, "not" + " " * 30_000]
+)
+def test_a_workloads_message_is_put_into_words_at_once(status: str, text: str) -> None:
+    """A message has at most 32 KiB; patterns that look for two words took seconds for one of them."""
+    began = time.monotonic()
+    assert len(workbench.sentence(workbench.State(status, text))) < 3_000
+    assert time.monotonic() - began < 0.5
+
+
+def test_identities_in_a_message_are_left_out_at_once() -> None:
+    began = time.monotonic()
+    assert job_page.shown_message({"message": "(UID: " * 20_000 + "a (UID: b-c) d"}).endswith("a d")
+    assert time.monotonic() - began < 0.5
+
+
+JUNK_ANNOTATIONS = ("5", '[{"uuid":[1]}]', '[{"uuid":"x","closed":"\\ud800"}]', '[{"card":"x","pid":1,"user":"\\ud800"}]', '{"mig":{"goal":"a","step":"draining","since":' + "9" * 400 + "}}", '{"mig":{"goal":"a","step":"applying","since":Infinity}}', "[" * 100_000, "0=xid:1," * 3_000)  # fmt: skip
+NOTES = ("cards", "card-change", "card-faults", "sharing", "gpu-foreign", "device-plugin-config", "card-shares")
+
+
+def test_junk_in_the_annotations_of_nodes_spoils_no_page_and_no_start(tmp_path: Path) -> None:
+    with bounded(tmp_path / "home", "--fleet", "demo", "--no-fsync") as service:
+        nodes = service.ask("GET", "/api/v1/nodes").json()["items"]
+        *spoiled, _ = [one for one in nodes if "gpuaas.dev/cards" in one["metadata"].get("annotations", {})]
+        service.kill()
+        for number, node in enumerate(spoiled):
+            junk = {
+                f"gpuaas.dev/{key}": JUNK_ANNOTATIONS[(number + at) % len(JUNK_ANNOTATIONS)]
+                for at, key in enumerate(NOTES)
+            }
+            node["metadata"]["annotations"] |= junk
+        inject(
+            tmp_path / "home" / "clusters" / "local.db",
+            [(f"/nodes//{one['metadata']['name']}", one) for one in spoiled],
+        )
+        service.start()
+        limit(service)
+        found = Web(service)
+        cookie = found.sign_in()
+        eventually(lambda: found.ask("GET", "/ui/", cookie=cookie).status == 200, lambda: "no page comes")
+        for page in (
+            "/",
+            "/nodes",
+            "/cards",
+            "/quota",
+            "/search?q=l4",
+            f"/cards/{spoiled[0]['metadata']['name']}/share?way=none",
+        ):
+            assert found.ask("GET", f"/ui{page}", cookie=cookie).status == 200, page
+        made = job("gpu")
+        made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+        path = "/apis/batch/v1/namespaces/team-a/jobs"
+        assert service.ask("POST", path, made).status == 201
+        eventually(lambda: service.ask("GET", f"{path}/gpu").json()["status"].get("ready") == 1, "no GPU job runs", 20)
+        assert "Traceback" not in service.log.read_text()

@@ -15,11 +15,19 @@ from gpuaas.machinery.schema.cel.types import DYN, STRING, list_of, map_of
 from gpuaas.placement.predicates import Matcher
 from gpuaas.placement.values import Cluster, Fleet
 
+_OF_ROUND: Final = 1_000_000  # as much as one rule of a schema; a usual expression costs some ten for each cluster
 _VARIABLES: Final = {"managedCluster": map_of(STRING, DYN)}
 
 
-def compile_cel(source: str) -> Matcher:
-    """Raises ValueError with the compiler's text, as upstream words it."""
+def budget_of_round() -> Budget:
+    """For all expressions of a Placement over all clusters, in one decision; where it ends, nothing matches any more."""
+    return Budget(_OF_ROUND)
+
+
+def compile_cel(source: str, budget: Budget | None = None) -> Matcher:
+    """Raises ValueError with the compiler's text, as upstream words it. `budget`: what all matches may cost together;
+    without one the expression has its own."""
+    shared = budget_of_round() if budget is None else budget
     asked: Fleet | None = None  # the fleet of the match that runs now, for scores()
 
     def scores(cluster: Any, name: str) -> list[dict[str, Any]]:
@@ -37,11 +45,12 @@ def compile_cel(source: str) -> Matcher:
     def matches(cluster: Cluster, fleet: Fleet) -> bool:
         nonlocal asked
         asked = fleet
-        budget = Budget()
-        budget.begin()
+        shared.begin()
         try:
-            return expression.run({"managedCluster": cluster.object, BUDGET: budget}) is True
+            return expression.run({"managedCluster": cluster.object, BUDGET: shared}) is True
         except (CelError, Exhausted, KeyError, TypeError):
             return False
+        finally:
+            shared.end()
 
     return matches

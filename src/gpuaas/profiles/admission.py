@@ -60,7 +60,9 @@ class Profiles:
         return titled[0] if len({offered.name_of(p) for p in titled}) == 1 else None
 
     def names(self, namespace: str, own: str) -> list[str]:
-        places = [namespace] if namespace else list(dict.fromkeys((own, *self.shared)))
+        """To choose from: of the named namespace, where that is the user's own or one that all share."""
+        open_to_all = list(dict.fromkeys((own, *self.shared)))
+        places = [place for place in open_to_all if namespace in ("", place)]
         return list(dict.fromkeys(offered.name_of(p) for place in places for p in self.listed(place)))
 
 

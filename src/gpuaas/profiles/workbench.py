@@ -12,6 +12,9 @@ from typing import Any, Final
 
 from gpuaas.profiles.paths import Object
 
+_LONGEST: Final = (
+    2_000  # characters of a message that are read; what a pattern of two words costs grows with their square
+)
 _FAILURE: Final = re.compile(r"error|failed|rejected|timeout|timed out")
 _SUCCESS: Final = re.compile(r"success|succeeded")
 _QUOTA: Final = re.compile(r"insufficient unused quota|quota.*exceed|exceed.*quota", re.IGNORECASE)
@@ -125,7 +128,7 @@ def _blocking(checks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 
 def sentence(state: State, queue: str | None = None) -> str:
-    where, text = queue or "the queue", (state.message or "").strip()
+    where, text = queue or "the queue", (state.message or "").strip()[:_LONGEST]
     match state.status:
         case "Queued":
             about_quota = not text or _QUOTA.search(text) or _FLAVOR.search(text)

@@ -5,7 +5,8 @@ API server's own authenticator judges the credential at every request and again 
 open, so that a revoked token or a removed user ends the session. Sessions live in memory and end with the process: no
 credential is ever written to disk. Of a cookie and of a link only the hash is kept.
 
-Sessions are bounded in number (in all and for each user), in age and in idle time; links live two minutes and work once.
+Sessions and links are bounded in number (in all and for each user); sessions in age and in idle time. Links live two
+minutes and work once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ LONGEST: Final = 7 * 86_400.0  # seconds from sign-in to the next one
 IDLE: Final = 12 * 3_600.0  # without a request or an open stream
 LINK_LIFE: Final = 120.0
 MOST_LINKS: Final = 500
+MOST_LINKS_OF_USER: Final = 20
 _NOTICES: Final = 5  # sentences kept for the next page
 
 Known = Callable[["Credential", str], User | None]
@@ -69,7 +71,7 @@ class Sessions:
         self._known = known
         self._clock = clock
         self._sessions: dict[bytes, Session] = {}
-        self._links: dict[bytes, tuple[Credential, float]] = {}
+        self._links: dict[bytes, tuple[Credential, float, str]] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -119,19 +121,23 @@ class Sessions:
 
     def link(self, credential: Credential) -> str | None:
         """The secret of a link that signs in once; None where the credential is not good."""
-        if not self._is_good(credential):
+        user = None if self._is_late(credential) else self._known(credential, credential.cluster)
+        if user is None:
             return None
         now = self._clock.now()
         self._links = {key: link for key, link in self._links.items() if now < link[1]}
+        mine = [key for key, (_, _, name) in self._links.items() if name == user.name]
+        for key in mine[: max(0, len(mine) - MOST_LINKS_OF_USER + 1)]:
+            del self._links[key]
         while len(self._links) >= MOST_LINKS:
             del self._links[next(iter(self._links))]
         secret = secrets.token_urlsafe(32)
-        self._links[_hash(secret)] = credential, now + LINK_LIFE
+        self._links[_hash(secret)] = credential, now + LINK_LIFE, user.name
         return secret
 
     def enter(self, secret: str) -> Credential | None:
         """Uses a link up; None where it was used, has expired or never was."""
-        credential, until = self._links.pop(_hash(secret), (None, 0.0))
+        credential, until, _ = self._links.pop(_hash(secret), (None, 0.0, ""))
         return credential if self._clock.now() < until else None
 
     def _is_good(self, credential: Credential) -> bool:

@@ -5,7 +5,7 @@ is looked at whenever something that the page follows has changed, at most four 
 rendering takes long. It remembers for each fragment the revision at which its HTML changed last. So a reader that comes
 back with the id of its last event gets what changed since, whether or not it was seen, and a reader that is slow is
 passed over until it has room and then gets the same: nothing waits in memory for it. One that has no room for long is
-dropped. The number of streams is bounded, in all and for each session; a session's end ends its streams.
+dropped. The number of streams is bounded, in all, for each user and for each session; a session's end ends its streams.
 
 A browser opens six connections to a host over HTTP/1.1, whatever the number of its tabs, and then waits. So over HTTP/1.1
 a session has `MOST_OVER_HTTP1` streams: one more ends the oldest, whose page comes back after a while and ends another's.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,6 +32,7 @@ from gpuaas.web.sessions import Session
 from gpuaas.web.wire import NOT_KEPT, SECURITY
 
 MOST: Final = 1_000
+MOST_OF_USER: Final = 200
 MOST_OF_SESSION: Final = 32
 MOST_OVER_HTTP1: Final = 4
 EVERY: Final = 0.25  # seconds between two looks at a page
@@ -100,6 +102,7 @@ class Hub:
         self._is_over = is_over
         self._channels: dict[tuple[object, ...], _Channel] = {}
         self._readers = 0
+        self._of_user: Counter[str] = Counter()
         self._crowds: dict[bytes, dict[_Reader, None]] = {}  # by session: those over HTTP/1.1, the oldest first
         self._task: asyncio.Task[None] | None = None
         self._checked = 0.0  # when the sessions were
@@ -115,6 +118,8 @@ class Hub:
         """`since`: the revision of the page or of the last event that the browser has. `http1`: over HTTP/1.1."""
         if self._readers >= MOST:
             raise TooMany(f"{self._readers} streams are open: the limit of this server is {MOST}")
+        if self._of_user[source.session.name] >= MOST_OF_USER:
+            raise TooMany(f"user {source.session.name} has {MOST_OF_USER} streams: that is the limit")
         if len(source.session.ends) >= MOST_OF_SESSION:
             raise TooMany(f"this session has {len(source.session.ends)} streams: the limit is {MOST_OF_SESSION}")
         headers = (*SECURITY, NOT_KEPT, (b"x-accel-buffering", b"no"))
@@ -135,6 +140,7 @@ class Hub:
         reader = _Reader(writer, since, beat=self._clock.monotonic())
         channel.readers.add(reader)
         self._readers += 1
+        self._of_user[source.session.name] += 1
         session = channel.source.session
 
         def end() -> None:
@@ -151,6 +157,9 @@ class Hub:
                 channel.readers.discard(reader)
                 channel.left_at = self._clock.monotonic()
                 self._readers -= 1
+                self._of_user[session.name] -= 1
+                if not self._of_user[session.name]:
+                    del self._of_user[session.name]
 
         session.ends.add(end)
         writer.on_pause = lambda: self._paused(reader)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gpuaas.apiserver.notebooks import proxy as proxy_module
 from gpuaas.apiserver.notebooks.headers import (
     COOKIE,
     cookie,
@@ -261,3 +262,45 @@ def test_opening_a_process_needs_the_right_to_its_class_also_when_the_template_n
     request: Any = SimpleNamespace(method="POST")
     assert cluster.mounts["notebook-links"](ANN, "/notebook-links/team/nb", request).status == 201
     assert any((one.verb, one.resource) == ("use", "runtimeclasses") for one in asked) is refused
+
+
+def test_one_namespaces_notebooks_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that opens connections without end would else keep everybody's notebooks out."""
+    asyncio.run(_one_namespace_takes_all_it_can(monkeypatch))
+
+
+async def _one_namespace_takes_all_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    async def waits(socket: Path) -> Any:
+        asked.append(socket)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(proxy_module, "connect", waits)
+    monkeypatch.setattr(NotebookProxy, "_socket", lambda _self, place: Path(place.namespace))
+    store = _Store()
+    for namespace in ("team", "other"):
+        store[f"kubeflow.org/notebooks/{namespace}/nb"] = {"metadata": {"uid": namespace}, "spec": {}}
+    cluster: Any = SimpleNamespace(name="local", store=store, mounts={})
+    access: Any = SimpleNamespace(rbac=SimpleNamespace(require=lambda *_: None))
+    users: Any = None
+    NotebookProxy({"local": cluster}, {"local": access}, users, sessions(), lambda *_: None)
+    request: Any = SimpleNamespace(method="GET", headers={b"authorization": b"x"}, too_large=False, path="/", query="")
+
+    def asks(namespace: str) -> asyncio.Future[Any]:
+        return asyncio.ensure_future(cluster.mounts["notebook"](ANN, f"/notebook/{namespace}/nb/", request))
+
+    held = [asks("team") for _ in range(proxy_module.MOST_OF_NAMESPACE)]
+    await asyncio.sleep(0)
+    answer = await asyncio.wait_for(asks("team"), 1)
+    assert (answer.status, b"of namespace team" in answer.body) == (503, True)
+    theirs = asks("other")
+    await asyncio.sleep(0)
+    assert asked[-1] == Path("other")
+    held.pop().cancel()
+    await asyncio.sleep(0)
+    again = asks("team")
+    await asyncio.sleep(0)
+    assert asked[-1] == Path("team")
+    for each in (*held, theirs, again):
+        each.cancel()

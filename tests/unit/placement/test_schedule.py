@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.fleet.placement_cel import compile_cel
+from gpuaas.fleet.placement_cel import budget_of_round, compile_cel
 from gpuaas.placement.schedule import Result, disabled, schedule
 from gpuaas.placement.values import CLUSTER_SET_LABEL, Cluster, Fleet, Score
 
@@ -270,3 +270,21 @@ def test_a_placement_that_is_being_deleted_or_disabled_is_left_as_it_is() -> Non
     assert disabled({"metadata": {"name": "p", "annotations": annotation}})
     assert disabled({"metadata": {"name": "p", "deletionTimestamp": AN_HOUR_AGO}})
     assert not disabled({"metadata": {"name": "p"}})
+
+
+def test_all_expressions_of_a_placement_share_one_budget_over_all_clusters() -> None:
+    """Each cluster with a budget of its own would hold the control plane up for a second, times clusters and expressions."""
+    numbers = "[" + ",".join(map(str, range(60))) + "]"
+    costly = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, a + b + c >= 0)))"
+    known, cheap = fleet_of(300), compile_cel("managedCluster.metadata.name.startsWith('c')", budget_of_round())
+    assert all(cheap(each, known) for each in known.clusters.values())
+    budget = budget_of_round()
+    matchers = [compile_cel(f"{costly} && {number} >= 0", budget) for number in range(3)]
+    matched = [matches(each, known) for matches in matchers for each in known.clusters.values()]
+    assert sum(matched) <= 5
+    assert not any(matched[300:])
+
+
+def fleet_of(number: int) -> Fleet:
+    names = [f"c{each}" for each in range(number)]
+    return Fleet(clusters={name: Cluster.read({"metadata": {"name": name}}) for name in names})

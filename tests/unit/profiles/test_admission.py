@@ -86,6 +86,12 @@ def test_a_missing_profile_is_refused_with_those_there_are() -> None:
     assert refusal == "hardware profile 'smal' not found in namespace 'team'; there are: small, large"
 
 
+def test_names_of_other_peoples_profiles_are_not_told() -> None:
+    stored = profile("small"), profile("theirs", namespace="other")
+    refusal = reviewed(notebook("nope", where="other"), *stored).refusal
+    assert refusal == "hardware profile 'nope' not found in namespace 'other'"
+
+
 def test_the_priority_class_becomes_a_label_unless_the_user_set_one() -> None:
     by_queue = profile("small", CPU, **BY_QUEUE)
     labels = reviewed(notebook(), by_queue).object["metadata"]["labels"]

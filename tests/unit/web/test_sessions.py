@@ -73,6 +73,13 @@ def test_a_link_lives_two_minutes(sessions: Sessions, clock: VirtualClock, secon
     assert (sessions.enter(secret or "") is not None) is works
 
 
+def test_one_user_cannot_push_out_the_links_of_others(sessions: Sessions) -> None:
+    kept = sessions.link(Credential("east", "token-b"))
+    made = [sessions.link(Credential("east", "token-a")) for _ in range(limits.MOST_LINKS + 1)]
+    assert sessions.enter(kept or "") is not None
+    assert sum(sessions.enter(each or "") is not None for each in made) == limits.MOST_LINKS_OF_USER
+
+
 def test_links_are_bounded(sessions: Sessions) -> None:
     made = [sessions.link(Credential("east", "token-a")) for _ in range(limits.MOST_LINKS + 1)]
     assert sessions.enter(made[0] or "") is None

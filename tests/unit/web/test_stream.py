@@ -311,6 +311,28 @@ def test_streams_are_bounded_for_a_session_and_in_all(monkeypatch: pytest.Monkey
     play(story)
 
 
+def test_one_user_with_many_sessions_leaves_streams_to_others() -> None:
+    async def story(shown: Shown) -> None:
+        def another(number: int, name: str) -> None:
+            shown.session = Session(str(number).encode(), Credential("local"), name, "csrf", 0.0, 0.0)
+
+        writers = []
+        for number in range(limits.MOST_OF_USER):
+            if number % limits.MOST_OF_SESSION == 0:
+                another(number, "ada")
+            writers.append(shown.open(10, str(number)))
+        another(-1, "ada")
+        with pytest.raises(TooMany, match=f"has {limits.MOST_OF_USER} streams"):
+            shown.open(10)
+        another(-2, "bob")
+        shown.open(10)
+        writers[0].close()
+        another(-3, "ada")
+        shown.open(10)
+
+    play(story)
+
+
 def test_without_readers_nothing_is_rendered() -> None:
     async def story(shown: Shown) -> None:
         shown.open(10).close()

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from functools import partial
 from html import escape
@@ -48,6 +49,7 @@ BODY_LIMIT: Final = (
     64 * 1024 * 1024
 )  # bytes of a request from a signed-in page: a notebook is saved whole, with its plots
 _MOST: Final = 512  # exchanges at a time, of all notebooks together
+MOST_OF_NAMESPACE: Final = 128
 _ANSWERS_WITHIN: Final = 120.0  # seconds to the head of an answer
 _HTML: Final = b"text/html; charset=utf-8"
 _PLAIN_PAGE: Final = (
@@ -86,6 +88,7 @@ class NotebookProxy:
         self._sessions = sessions
         self._socket_of = socket_of
         self._open = 0
+        self._open_in: Counter[tuple[str, str]] = Counter()  # by cluster and namespace
         self.port = 0  # of the loopback listener; 0 while it does not serve
         for cluster in self._clusters.values():
             cluster.mounts[LINKS] = partial(self._make_link, cluster)
@@ -237,7 +240,12 @@ class NotebookProxy:
             )
         if self._open >= _MOST:
             return _page(503, f"{_MOST} requests to notebooks are under way, the limit; try again in a moment")
+        where = (place.cluster, place.namespace)
+        if self._open_in[where] >= MOST_OF_NAMESPACE:
+            words = f"{MOST_OF_NAMESPACE} requests to notebooks of namespace {place.namespace} are under way, the limit"
+            return _page(503, f"{words}; try again in a moment")
         self._open += 1
+        self._open_in[where] += 1
         released = False
 
         def release() -> None:
@@ -245,6 +253,9 @@ class NotebookProxy:
             if not released:
                 released = True
                 self._open -= 1
+                self._open_in[where] -= 1
+                if not self._open_in[where]:
+                    del self._open_in[where]
 
         try:
             answer = await self._exchanged(request, place, may, added, release)

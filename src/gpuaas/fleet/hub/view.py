@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gpuaas.client.ocm import CLUSTER_SETS, DECISIONS, MANAGED_CLUSTERS, SCORES, SET_BINDINGS
 from gpuaas.fleet.hub.names import PLACEMENT_LABEL
-from gpuaas.fleet.placement_cel import compile_cel
+from gpuaas.fleet.placement_cel import budget_of_round, compile_cel
 from gpuaas.placement.schedule import Result, schedule
 from gpuaas.placement.values import Cluster, Fleet, Score
 from gpuaas.runtime.informer import Informer, Informers
@@ -68,7 +69,8 @@ class FleetView:
         )
 
     def schedule(self, placement: Mapping[str, Any], now: float) -> Result:
-        return schedule(placement, self.fleet(), datetime.fromtimestamp(now, UTC), compile_cel)
+        compiler = partial(compile_cel, budget=budget_of_round())
+        return schedule(placement, self.fleet(), datetime.fromtimestamp(now, UTC), compiler)
 
 
 def chosen_in(decision: Mapping[str, Any]) -> list[str]:

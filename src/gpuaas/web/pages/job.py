@@ -23,7 +23,7 @@ from gpuaas.web.page import Context, Page, Visit
 from gpuaas.web.svg import number
 
 _COMMANDS: Final = ("gpuaas ", "kubectl ")
-_IDENTITIES: Final = re.compile(r" ?\(UID: [^)]*\)")  # in messages of Kueue: the names stand elsewhere on the page
+_IDENTITIES: Final = re.compile(r" ?\(UID: [^()]*\)")  # in messages of Kueue: the names stand elsewhere on the page
 _EVENTS: Final = 30
 _PODS: Final = 50
 _LINES: Final = 40
@@ -141,12 +141,12 @@ def phases(workload: Mapping[str, Any]) -> list[Phase]:
 def _step(what: str, done: bool, condition: Mapping[str, Any] | None, note: str, glyph: str, now: bool) -> Phase:
     if done:
         return Phase(what, "Succeeded", (condition or {}).get("lastTransitionTime", ""), note, done=True)
-    words = _plain(condition or {}) if now else ""
+    words = shown_message(condition or {}) if now else ""
     words = "" if words.startswith("Preempted ") else words  # the step before says it
     return Phase(what, glyph if now else "", "", note or words, now=now)
 
 
-def _plain(condition: Mapping[str, Any]) -> str:
+def shown_message(condition: Mapping[str, Any]) -> str:
     return _IDENTITIES.sub("", str(condition.get("message", "")))
 
 
@@ -156,7 +156,7 @@ def _evictions(conditions: Mapping[str, Mapping[str, Any]], reserved: bool) -> S
     if found is None or (found.get("status") != "True" and reserved):
         return ()
     word = "Preempted" if found["type"] == "Preempted" else f"Evicted: {found.get('reason', '')}"
-    return (Phase(word, "Evicted", found.get("lastTransitionTime", ""), _plain(found), done=True),)
+    return (Phase(word, "Evicted", found.get("lastTransitionTime", ""), shown_message(found), done=True),)
 
 
 async def _pods(visit: Visit, workload: Object) -> list[dict[str, Any]] | None:
