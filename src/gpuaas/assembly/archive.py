@@ -1,4 +1,4 @@
-"""Backups of a whole home: every cluster's store, the keys, the people, the fleet and Kueue's configuration, in one file.
+"""Backups of a whole home: every cluster's store, the keys, the people and the settings of `gpuaas up`, in one file.
 
 A backup is taken while the service runs: each store is copied as of one commit. Restoring checks everything before it
 changes anything; the stores go on above all revisions ever handed out, so no client takes new changes for old ones.
@@ -16,7 +16,13 @@ from gpuaas.assembly.unpack import MARK, unpack
 from gpuaas.store import Entry, StoreError
 from gpuaas.store.snapshots import backup, check, restore
 
-_FORMAT = 2  # the first had neither fleet nor configuration, and says nothing about them
+_FORMAT = 3
+
+
+def _settings(home: Home, number: int) -> tuple[Path, ...]:
+    """The files of settings that a backup of this format has; it says nothing about the others."""
+    since_2, since_3 = (home.fleet, home.kueue), (home.strict, home.platform)
+    return (*(since_2 if number > 1 else ()), *(since_3 if number > 2 else ()))
 
 
 def write_backup(home: Home, file: Path) -> list[str]:
@@ -34,7 +40,7 @@ def write_backup(home: Home, file: Path) -> list[str]:
                 copy = Path(folder) / f"{name}.db"
                 _copy(home.store(name), copy)
                 archive.add(copy, f"clusters/{name}.db")
-            for part in (home.certificates, home.users, home.fleet, home.kueue):
+            for part in (home.certificates, home.users, *_settings(home, _FORMAT)):
                 if part.exists():
                     archive.add(part, part.name)
         draft.chmod(0o600)
@@ -96,9 +102,8 @@ def read_backup(home: Home, file: Path) -> list[str]:
         people = Path(folder) / home.users.name
         if people.is_file():
             people.replace(home.users)
-        if opened.number > 1:
-            for kept in (home.fleet, home.kueue):
-                _put_back(Path(folder) / kept.name, kept)
+        for kept in _settings(home, opened.number):
+            _put_back(Path(folder) / kept.name, kept)
     return [store.path.stem for store in opened.stores]
 
 

@@ -25,7 +25,7 @@ _SMALL: Final = 4 << 20  # bytes: every file but a store
 _HEADER: Final = 1 << 20  # bytes that are read at once, so the longest header too
 _RATIO: Final = 200  # objects in JSON compress to a tenth, nothing but zeros to a thousandth
 _RESERVE: Final = 64 << 20  # bytes that stay free on the disk
-_PLAIN = frozenset({MARK, "users.json", "fleet.yaml", "kueue.yaml"})
+_PLAIN = frozenset({MARK, "users.json", "fleet.yaml", "kueue.yaml", "strict", "platform"})
 _KEY = re.compile(r"pki/[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _STORE = re.compile(r"clusters/([^/]*)\.db")
 

@@ -117,13 +117,15 @@ def smallest(total: float, here: list[str] | None) -> list[Fit]:
 
 
 def _candidates(here: list[str] | None) -> Iterator[Fit]:
+    from gpuaas.devices.budget import usually_reserved_mib
     from gpuaas.devices.products import PRODUCTS
 
     for product in PRODUCTS.values():
         if here is not None and product.label not in here:
             continue
+        usable = product.memory_mib - usually_reserved_mib(product.memory_mib)
         for count in _CARDS:
-            yield Fit(f"{count} x {product.name}", "nvidia.com/gpu", count, count * product.memory_mib)
+            yield Fit(f"{count} x {product.name}", "nvidia.com/gpu", count, count * usable)
         for profile in product.profiles:
             if not profile.parsed.attributes and not profile.parsed.without:
                 resource = f"nvidia.com/mig-{profile.name}"

@@ -49,7 +49,12 @@ def reserved_mib(device: Device) -> int:
     """What the driver keeps for itself."""
     if device.card.reserved_mib and device.mig is None:
         return device.card.reserved_mib
-    return min(_RESERVED_MIB, memory_mib(device) // _RESERVED_PART)
+    return usually_reserved_mib(memory_mib(device))
+
+
+def usually_reserved_mib(memory: int) -> int:
+    """What a driver keeps of that much memory, where it was not asked."""
+    return min(_RESERVED_MIB, memory // _RESERVED_PART)
 
 
 def memory_mib(device: Device) -> int:

@@ -184,9 +184,21 @@ class TestArchives:
         write_backup(home, tmp_path / "with")
         home.keep("fleet.yaml", "clusters: [{name: other}]")
         home.keep("kueue.yaml", "kind: Configuration")
+        home.keep("strict", "nvidia")
         assert read_backup(home, tmp_path / "with") == ["local"]
         assert home.fleet.read_text() == "clusters: [{name: local}]"
         assert not home.kueue.exists()  # there was none when the backup was made
+        assert not home.strict.exists()
+
+    def test_strict_originals_and_the_platform_come_along(self, home: Home, tmp_path: Path) -> None:
+        asyncio.run(self.store(home))
+        home.keep("strict", "multikueue,odh")
+        home.keep("platform", "rhoai")
+        write_backup(home, tmp_path / "with")
+        for name in ("strict", "platform"):
+            home.keep(name, "")
+        read_backup(home, tmp_path / "with")
+        assert (home.strict.read_text(), home.platform.read_text()) == ("multikueue,odh", "rhoai")
 
     def test_an_old_backup_says_nothing_about_the_fleet(self, home: Home, tmp_path: Path) -> None:
         asyncio.run(self.store(home))
@@ -197,7 +209,7 @@ class TestArchives:
 
     def test_a_backup_of_a_newer_version_is_refused_with_words(self, home: Home, tmp_path: Path) -> None:
         file = self.archive(tmp_path / "new", ("gpuaas-backup", b"99\n"), mark=False)
-        with pytest.raises(StoreError, match="has format 99, and this gpuaas knows formats up to 2"):
+        with pytest.raises(StoreError, match="has format 99, and this gpuaas knows formats up to 3"):
             read_backup(home, file)
 
     def test_a_broken_store_is_named_as_what_it_is(self, home: Home, tmp_path: Path) -> None:
