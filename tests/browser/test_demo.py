@@ -71,3 +71,33 @@ def test_the_story_of_tiers_is_seen(page: Page, profile: BrowserContext) -> None
         expect(preemptions.locator("#live")).to_contain_text("connection lost since")
     finally:
         told.end()
+
+
+_SEEN = """() => {
+    window.seen = [];
+    const note = () => window.seen.push(document.querySelector("#rows")?.innerText ?? "");
+    new MutationObserver(note).observe(document.querySelector("main"), {childList: true, subtree: true, characterData: true});
+    note();
+}"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads a pseudo terminal as Linux has it")
+def test_the_story_of_two_workbenches_is_seen(page: Page) -> None:
+    told = Told("private-ai")
+    try:
+        link = told.until(r"(http://localhost:\d+/ui/)enter/[\w-]+")
+        told.until("press Enter to begin")
+        page.goto(link[0])
+        page.goto(f"{link[1]}jobs")
+        page.evaluate(_SEEN)
+        told.enter()
+        told.until("steps happened; press Enter to end")
+        rows = page.locator("#rows")
+        expect(rows).to_contain_text("workbench-2", timeout=LIMIT * 1000)
+        expect(rows).to_contain_text("by-profile")
+        expect(rows).not_to_contain_text("workbench-1")
+        assert any("workbench-1" in rows for rows in page.evaluate("window.seen")), "the first was never shown"
+        told.enter()
+        told.until("nothing is left behind")
+    finally:
+        told.end()
