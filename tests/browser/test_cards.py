@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 from tests.browser.conftest import Served
-from tests.conformance.service import Service
+from tests.conformance.service import Service, eventually
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -38,6 +38,11 @@ def patch(served: Served, path: str, body: dict[str, object]) -> None:
     assert answer.status == 200, answer.body
 
 
+def running_pods(served: Served) -> list[str]:
+    pods = served.service.ask("GET", "/api/v1/namespaces/notebooks/pods").json()["items"]
+    return [pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"]
+
+
 def test_four_notebooks_on_one_card_and_one_is_stopped(of, page: Page) -> None:  # type: ignore[no-untyped-def]
     served: Served = of("sharing")
     served.sign_in(page)
@@ -52,8 +57,8 @@ def test_four_notebooks_on_one_card_and_one_is_stopped(of, page: Page) -> None: 
     served.run("apply", "-f", str(EXAMPLES / "sharing" / "notebooks.yaml"))
     held = page.locator(".card-row .part.held")
     expect(held).to_have_count(4)
-    pods = served.service.ask("GET", "/api/v1/namespaces/notebooks/pods").json()["items"]
-    name = next(pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running")
+    # A pod holds its share from its binding on, a moment before it runs.
+    name = eventually(lambda: running_pods(served), "no notebook runs")[0]
     expect(page.locator("#nodes")).to_contain_text(name)
     used = {"metadata": {"annotations": {"gpuaas.dev/gpu-memory-used": "4Gi"}}}
     patch(served, f"/api/v1/namespaces/notebooks/pods/{name}", used)
