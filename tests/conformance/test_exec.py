@@ -30,6 +30,7 @@ from tests.conformance.service import Service, eventually
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.skipif(not found(), reason=NONE_HERE)]
 SECONDS = 60.0
+POD = "work"  # the running process of most tests here
 TEN_MB = 10 * 1024 * 1024
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 PROTOCOLS = [
@@ -239,7 +240,7 @@ def test_our_own_command_gives_output_errors_and_exit_code(world: World) -> None
 
 def test_attach_shows_what_comes_from_now_on(world: World, protocol: Protocol) -> None:
     program, environment = protocol
-    before = len(world.service.ask("GET", "/api/v1/namespaces/default/pods/work/log").body.splitlines())
+    before = len(world.service.ask("GET", f"/api/v1/namespaces/default/pods/{POD}/log").body.splitlines())
     words = world.words(program, "attach", "work")
     with subprocess.Popen(words, env=os.environ | environment, stdout=subprocess.PIPE) as attached:
         assert attached.stdout is not None

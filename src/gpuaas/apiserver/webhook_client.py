@@ -1,6 +1,6 @@
 """Calls of webhooks by their URL: one POST, its answer as bytes, and what went wrong in the words of Go programs.
 
-What is asked, and what an answer means, is decided in module asking.
+What is asked, and what an answer means, is decided in module webhook_retry.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Admission webhooks: who registered for a write is asked about it, and may change or refuse it.
 
 A verb never waits, so no webhook can be called in the middle of one. `change` and `judge` look for the answer among those the
-operation brings; where there is none they raise `Unasked`, module asking calls the webhook, and the verb is retried with what it
+operation brings; where there is none they raise `Unasked`, module webhook_retry calls the webhook, and the verb is retried with what it
 learned, on whatever is true by then. Only webhooks with a URL are asked: a service has no address here, and who brings
 one that needs it is warned (gpuaas.api.kubernetes.rules.webhooks).
 """

@@ -65,14 +65,14 @@ def _limited(name: str) -> str:
 # Checks and their configurations.
 
 
-def parameters_problem(check: View) -> str:
-    """What is wrong with the check's reference to its configuration; empty if nothing is."""
+def parameters_problem(check: View, config_kind: str = CONFIG_KIND) -> str:
+    """What is wrong with the check's reference to a configuration of this kind; empty if nothing is."""
     ref = (check.get("spec") or {}).get("parameters")
     if ref is None:
         return "missing parameters reference"
     if not ref.get("name"):
         return "empty name: bad parameters reference"
-    for what, found, right in (("group", ref.get("apiGroup", ""), GROUP), ("kind", ref.get("kind", ""), CONFIG_KIND)):
+    for what, found, right in (("group", ref.get("apiGroup", ""), GROUP), ("kind", ref.get("kind", ""), config_kind)):
         if found != right:
             return f'wrong {what} "{found}", expecting "{right}": bad parameters reference'
     return ""

@@ -1,7 +1,7 @@
 """Admission: cycles of the engine whenever something changed, and their plans written as statuses and events.
 
 The engine has taken a plan as done when it is returned; writing it is done beside the next cycle. A write that fails
-goes back to the engine, which reverts the decision. Messages of those that keep waiting are module words'.
+goes back to the engine, which reverts the decision. Messages of those that keep waiting are module pending_status'.
 """
 
 import asyncio

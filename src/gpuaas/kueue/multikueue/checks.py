@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from gpuaas.client.kueue import GROUP
 from gpuaas.kueue.multikueue.names import CONFIG_KIND, CONTROLLER
+from gpuaas.kueue.provisioning import parameters_problem
 from gpuaas.kueue.workload_state import holds
 
 View = Mapping[str, Any]
@@ -25,12 +26,14 @@ def is_ours(check: View | None) -> bool:
 
 def config_named(check: View) -> str:
     """The configuration a check of this controller names; empty if its parameters are wrong."""
-    return "" if not is_ours(check) or _parameters_problem(check) else str(check["spec"]["parameters"]["name"])
+    return (
+        "" if not is_ours(check) or parameters_problem(check, CONFIG_KIND) else str(check["spec"]["parameters"]["name"])
+    )
 
 
 def active(check: View, config: Find, cluster: Find) -> Active:
     """The condition `Active` of the check, in upstream's words."""
-    problem = _parameters_problem(check)
+    problem = parameters_problem(check, CONFIG_KIND)
     found = None if problem else config(check["spec"]["parameters"]["name"])
     if not problem and found is None:
         problem = f'{CONFIG_KIND}.{GROUP} "{check["spec"]["parameters"]["name"]}" not found'
@@ -56,15 +59,3 @@ def active(check: View, config: Find, cluster: Find) -> Active:
 
 def clusters_of(config: View) -> tuple[str, ...]:
     return tuple((config.get("spec") or {}).get("clusters") or ())
-
-
-def _parameters_problem(check: View) -> str:
-    ref = (check.get("spec") or {}).get("parameters")
-    if ref is None:
-        return "missing parameters reference"
-    if not ref.get("name"):
-        return "empty name: bad parameters reference"
-    for what, found, right in (("group", ref.get("apiGroup", ""), GROUP), ("kind", ref.get("kind", ""), CONFIG_KIND)):
-        if found != right:
-            return f'wrong {what} "{found}", expecting "{right}": bad parameters reference'
-    return ""
